@@ -1,0 +1,1 @@
+"""Scores of translations: strings and numbers only, no tensors."""

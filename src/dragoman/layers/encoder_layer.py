@@ -1,0 +1,30 @@
+"""One encoder layer: self-attention and feed-forward (Vaswani et al. 2017, figure 1, left)."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dragoman.attention import AttentionMask, MultiHeadAttention
+
+
+class EncoderLayer(nn.Module):
+    """Two sub-layers, each in its residual (`PostNorm` or `PreNorm`)."""
+
+    def __init__(
+        self,
+        self_attention: MultiHeadAttention,
+        feed_forward: nn.Module,
+        attention_residual: nn.Module,
+        feed_forward_residual: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.self_attention = self_attention
+        self.feed_forward = feed_forward
+        self.attention_residual = attention_residual
+        self.feed_forward_residual = feed_forward_residual
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: AttentionMask, real: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """Let every source position look at all real ones, then transform each."""
+        x = self.attention_residual(x, lambda y: self.self_attention(y, y, mask), real)
+        return self.feed_forward_residual(x, self.feed_forward, real)

@@ -1,0 +1,1 @@
+"""Sequence-to-sequence models behind one contract (seq2seq.Seq2Seq)."""

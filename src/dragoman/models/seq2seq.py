@@ -1,0 +1,81 @@
+"""The contract that every sequence-to-sequence model keeps.
+
+Letters: B batch, S source length, T target length, D d_model, V target vocabulary.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dragoman.models.state import DecoderState
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The encoded source.
+
+    states  [B, S, D]
+    mask    [B, S]     True = a real token, False = padding
+    """
+
+    states: Float[Tensor, "B S D"]
+    mask: Bool[Tensor, "B S"]
+
+    def reorder(self, rows: Int[Tensor, " N"]) -> "Memory":
+        """Keep the batch rows `rows`, which may repeat or leave rows out."""
+        return Memory(self.states[rows], self.mask[rows])
+
+
+class Seq2Seq(nn.Module, ABC):
+    """A model that reads a source and writes a target.
+
+    Training calls `decode` (all positions at once); search calls `start` and `step` (one position).
+    Both give the same logits. Every model ends in `output`, a projection onto the target vocabulary
+    without bias; the loss reads its weight, to project a few rows at a time.
+    """
+
+    output: nn.Linear
+
+    @abstractmethod
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
+        """Read the source; `mask` is True where a token is real."""
+
+    @abstractmethod
+    def decode_states(
+        self,
+        target: Int[Tensor, "B T"],
+        memory: Memory,
+        target_mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The decoder's output before the projection onto the vocabulary.
+
+        Position t sees target tokens 0..t only. `target_mask` is True where a target token is real
+        (padding stands at the end); None means that all are.
+        """
+
+    def project(self, states: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
+        """Logits over the target vocabulary."""
+        # [..., D] -> [..., V]
+        return self.output(states)
+
+    def decode(
+        self,
+        target: Int[Tensor, "B T"],
+        memory: Memory,
+        target_mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of every next token, all positions at once under the causal mask."""
+        # [B, T, D] -> [B, T, V]
+        return self.project(self.decode_states(target, memory, target_mask))
+
+    @abstractmethod
+    def start(self, memory: Memory) -> DecoderState:
+        """The state before the first target token."""
+
+    @abstractmethod
+    def step(
+        self, token: Int[Tensor, " B"], state: DecoderState
+    ) -> tuple[Float[Tensor, "B V"], DecoderState]:
+        """Logits of the token that follows `token`, and the state after it."""

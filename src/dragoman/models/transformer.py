@@ -1,0 +1,273 @@
+"""The encoder-decoder Transformer (Vaswani et al., "Attention Is All You Need", 2017).
+
+Read from the top: the model, its encoder and decoder stacks, then the builder that turns a
+`TransformerConfig` into modules, and the initialisation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dragoman.attention import AttentionMask, MultiHeadAttention
+from dragoman.layers.decoder_layer import DecoderLayer, LayerCache
+from dragoman.layers.dropout import Dropout
+from dragoman.layers.encoder_layer import EncoderLayer
+from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
+from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
+from dragoman.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from dragoman.models.config import TransformerConfig
+from dragoman.models.seq2seq import Memory, Seq2Seq
+from dragoman.models.state import DecoderState
+
+
+@dataclass(frozen=True)
+class TransformerState(DecoderState):
+    """What the decoder remembers: a cache per layer, the source's mask, the next position."""
+
+    layers: tuple[LayerCache, ...]
+    memory_mask: Bool[Tensor, "B S"]
+    position: int
+
+    def reorder(self, rows: Int[Tensor, " N"]) -> "TransformerState":
+        """Keep the batch rows `rows`, which may repeat or leave rows out."""
+        layers = tuple(layer.reorder(rows) for layer in self.layers)
+        return TransformerState(layers, self.memory_mask[rows], self.position)
+
+
+class Transformer(Seq2Seq):
+    """The paper's model: embeddings, encoder stack, decoder stack, output projection."""
+
+    def __init__(
+        self,
+        source_embedding: "Embedding",
+        target_embedding: "Embedding",
+        encoder: "Encoder",
+        decoder: "Decoder",
+        output: nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.target_embedding = target_embedding
+        self.encoder = encoder
+        self.decoder = decoder
+        self.output = output
+
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
+        """Read the source; `mask` is True where a token is real."""
+        # [B, S] -> [B, S, D]
+        return Memory(self.encoder(self.source_embedding(source), mask), mask)
+
+    def decode_states(
+        self,
+        target: Int[Tensor, "B T"],
+        memory: Memory,
+        target_mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The decoder's output before the projection, all positions under the causal mask."""
+        # [B, T] -> [B, T, D]
+        return self.decoder(self.target_embedding(target), memory, target_mask)
+
+    def start(self, memory: Memory) -> TransformerState:
+        """The state before the first target token: the source's keys and values, projected once."""
+        layers = tuple(layer.start(memory.states) for layer in self.decoder.layers)
+        return TransformerState(layers, memory.mask, position=0)
+
+    def step(
+        self, token: Int[Tensor, " B"], state: DecoderState
+    ) -> tuple[Float[Tensor, "B V"], TransformerState]:
+        """Logits of the token that follows `token`; the same numbers as `decode` gives."""
+        assert isinstance(state, TransformerState)
+        # [B] -> [B, 1] -> [B, 1, D]
+        x = self.target_embedding(token.unsqueeze(1), offset=state.position)
+        x, layers = self.decoder.step(x, state)
+        # [B, 1, D] -> [B, D] -> [B, V]
+        logits = self.project(x.squeeze(1))
+        return logits, TransformerState(layers, state.memory_mask, state.position + 1)
+
+
+class Embedding(nn.Module):
+    """Token embeddings times √d_model (section 3.4), plus positions, then dropout (section 5.4)."""
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: SinusoidalPositions | LearnedPositions | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+        self.scale = math.sqrt(tokens.embedding_dim)
+
+    def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
+        """Embed tokens, the first of which stands at position `offset`."""
+        # [B, T] -> [B, T, D]
+        x = self.tokens(token) * self.scale
+        if self.positions is not None:
+            x = self.positions(x, offset)
+        return self.dropout(x)
+
+
+class Encoder(nn.Module):
+    """N encoder layers; pre-norm needs one more norm at the end."""
+
+    layers: Sequence[EncoderLayer]
+
+    def __init__(self, layers: list[EncoderLayer], final_norm: nn.Module | None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.final_norm = final_norm
+
+    def forward(self, x: Float[Tensor, "B S D"], real: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Transform the embedded source."""
+        mask = AttentionMask.padding(real)
+        for layer in self.layers:
+            x = layer(x, mask, real)
+        return x if self.final_norm is None else self.final_norm(x, real)
+
+
+class Decoder(nn.Module):
+    """N decoder layers; pre-norm needs one more norm at the end."""
+
+    layers: Sequence[DecoderLayer]
+
+    def __init__(self, layers: list[DecoderLayer], final_norm: nn.Module | None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.final_norm = final_norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Memory,
+        real: Bool[Tensor, "B T"] | None,
+    ) -> Float[Tensor, "B T D"]:
+        """Transform the embedded target, all positions at once."""
+        memory_mask = AttentionMask.padding(memory.mask)
+        for layer in self.layers:
+            x = layer(x, memory.states, memory_mask, real)
+        return x if self.final_norm is None else self.final_norm(x, real)
+
+    def step(
+        self, x: Float[Tensor, "B 1 D"], state: TransformerState
+    ) -> tuple[Float[Tensor, "B 1 D"], tuple[LayerCache, ...]]:
+        """Transform one embedded target position."""
+        memory_mask = AttentionMask.padding(state.memory_mask)
+        caches = []
+        for layer, cache in zip(self.layers, state.layers, strict=True):
+            x, cache = layer.step(x, cache, memory_mask, state.position)
+            caches.append(cache)
+        return x if self.final_norm is None else self.final_norm(x), tuple(caches)
+
+
+def build_transformer(config: TransformerConfig) -> Transformer:
+    """Build and initialise the model that `config` describes."""
+    source_tokens = nn.Embedding(config.source_vocabulary, config.d_model)
+    if config.tied_embeddings == "three-way":
+        target_tokens = source_tokens
+    else:
+        target_tokens = nn.Embedding(config.target_vocabulary, config.d_model)
+    output = nn.Linear(config.d_model, config.target_vocabulary, bias=False)
+    if config.tied_embeddings != "none":
+        output.weight = target_tokens.weight
+
+    def final_norm() -> nn.Module | None:
+        return _norm(config) if config.norm_placement == "pre" else None
+
+    model = Transformer(
+        Embedding(source_tokens, _positions(config), config.dropout),
+        Embedding(target_tokens, _positions(config), config.dropout),
+        Encoder([_encoder_layer(config) for _ in range(config.encoder_layers)], final_norm()),
+        Decoder([_decoder_layer(config) for _ in range(config.decoder_layers)], final_norm()),
+        output,
+    )
+    initialise(model)
+    return model
+
+
+def initialise(model: Transformer) -> None:
+    """Initialise as the paper's reference implementation (tensor2tensor) does.
+
+    Matrices are uniform with variance 2 / (fan-in + fan-out), biases zero; embeddings are normal with
+    standard deviation d_model^-0.5, so that scaled by √d_model they have variance 1.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module is not model.output:
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    # Tied, it was just drawn as an embedding; untied, it gets the same distribution.
+    if model.output.weight is not model.target_embedding.tokens.weight:
+        nn.init.normal_(model.output.weight, std=model.output.in_features**-0.5)
+
+
+def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
+    return EncoderLayer(
+        _attention(config, rotary=config.positions == "rotary"),
+        _feed_forward(config),
+        _residual(config),
+        _residual(config),
+    )
+
+
+def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
+    return DecoderLayer(
+        _attention(config, rotary=config.positions == "rotary"),
+        _attention(config, rotary=False),
+        _feed_forward(config),
+        _residual(config),
+        _residual(config),
+        _residual(config),
+    )
+
+
+def _attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.d_model,
+        config.heads,
+        dropout=config.attention_dropout,
+        bias=config.attention_bias,
+        rotation=RotaryPositions(config.d_model // config.heads) if rotary else None,
+    )
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward | GatedFeedForward:
+    build = GatedFeedForward if config.activation in GATED else FeedForward
+    return build(
+        config.d_model,
+        config.d_ff,
+        activation=config.activation,
+        dropout=config.activation_dropout,
+    )
+
+
+def _residual(config: TransformerConfig) -> PostNorm | PreNorm:
+    build = PostNorm if config.norm_placement == "post" else PreNorm
+    return build(_norm(config), config.dropout)
+
+
+def _norm(config: TransformerConfig) -> nn.Module:
+    # eps 1e-6: the reference implementation's.
+    match config.norm:
+        case "layer":
+            return LayerNorm(config.d_model, eps=1e-6)
+        case "rms":
+            return RMSNorm(config.d_model, eps=1e-6)
+        case "batch":
+            return TokenBatchNorm(config.d_model)
+
+
+def _positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(config.d_model)
+        case "learned":
+            return LearnedPositions(config.max_positions, config.d_model)
+        case "rotary":
+            return None

@@ -1,0 +1,1 @@
+"""Loss, schedule, checkpoints and the training loop."""
