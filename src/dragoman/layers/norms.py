@@ -19,9 +19,7 @@ Sublayer = Callable[[Tensor], Tensor]
 class LayerNorm(nn.LayerNorm):
     """Layer normalisation over the features of a token (Ba et al., 2016)."""
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
         """Normalise each token by its own mean and variance."""
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -29,9 +27,7 @@ class LayerNorm(nn.LayerNorm):
 class RMSNorm(nn.RMSNorm):
     """Root mean square normalisation: layer norm without centring (Zhang and Sennrich, 2019)."""
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
         """Divide each token by the root mean square of its features."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
@@ -43,9 +39,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
     training on later target tokens.
     """
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
         """Normalise each feature by its mean and variance over the tokens; padding becomes zeros."""
         if real is None:
             # [B, T, D] -> [B*T, D] -> [B, T, D]

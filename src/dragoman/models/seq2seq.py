@@ -75,7 +75,5 @@ class Seq2Seq(nn.Module, ABC):
         """The state before the first target token."""
 
     @abstractmethod
-    def step(
-        self, token: Int[Tensor, " B"], state: DecoderState
-    ) -> tuple[Float[Tensor, "B V"], DecoderState]:
+    def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], DecoderState]:
         """Logits of the token that follows `token`, and the state after it."""

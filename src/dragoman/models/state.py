@@ -1,7 +1,6 @@
 """What a decoder remembers between two steps of search."""
 
 from abc import ABC, abstractmethod
-from typing import Self
 
 from jaxtyping import Int
 from torch import Tensor
@@ -11,7 +10,7 @@ class DecoderState(ABC):
     """The state of B unfinished outputs. Immutable: `step` and `reorder` return a new one."""
 
     @abstractmethod
-    def reorder(self, rows: Int[Tensor, " N"]) -> Self:
+    def reorder(self, rows: Int[Tensor, " N"]) -> "DecoderState":
         """Keep the batch rows `rows` in that order.
 
         Rows may repeat (a beam that branches) or be left out (a finished output).

@@ -71,8 +71,7 @@ def set_weights(model: Seq2Seq, tensors: dict[str, Tensor], where: str) -> None:
     for name, tensor in tensors.items():
         if own[name].shape != tensor.shape:
             raise UserError(
-                f"{where}: {name} has shape {list(tensor.shape)}, "
-                f"but config.json asks for {list(own[name].shape)}"
+                f"{where}: {name} has shape {list(tensor.shape)}, but config.json asks for {list(own[name].shape)}"
             )
     with torch.no_grad():
         for name, tensor in tensors.items():
@@ -102,7 +101,7 @@ def load_description(directory: Path) -> ModelDescription:
         raise UserError(
             f"{directory} is not a model directory: it has no {CONFIG_FILE} (`dragoman train` writes one)"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
     if not isinstance(mapping, dict):
         raise UserError(f"{path} is not a JSON object")

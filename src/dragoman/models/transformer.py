@@ -75,9 +75,7 @@ class Transformer(Seq2Seq):
         layers = tuple(layer.start(memory.states) for layer in self.decoder.layers)
         return TransformerState(layers, memory.mask, position=0)
 
-    def step(
-        self, token: Int[Tensor, " B"], state: DecoderState
-    ) -> tuple[Float[Tensor, "B V"], TransformerState]:
+    def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], TransformerState]:
         """Logits of the token that follows `token`; the same numbers as `decode` gives."""
         assert isinstance(state, TransformerState)
         # [B] -> [B, 1] -> [B, 1, D]

@@ -43,11 +43,13 @@ def label_smoothed_loss(
 ) -> tuple[Float[Tensor, ""], int]:
     """`naive_loss` of the logits states·weightᵀ, without ever holding all the logits.
 
-    The projection, its loss and its gradients are computed a few rows at a time, in the type of `states`
-    (sums in float32). Padding is not projected.
+    The projection, its loss and its gradients are computed a few rows at a time, in autocast's type or
+    else that of `states` (sums in float32). Padding is not projected.
     """
     # [B, T, D] -> [N, D]: the real tokens
     rows = states[real]
+    if torch.is_autocast_enabled(rows.device.type):
+        rows = rows.to(torch.get_autocast_dtype(rows.device.type))
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         rows, weight, target[real], smoothing
     )

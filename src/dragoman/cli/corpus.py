@@ -1,0 +1,100 @@
+"""dragoman corpus list, fetch, clean, stats"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListCorpora:
+    """List the corpora that `fetch` knows."""
+
+    def run(self) -> None:
+        """Print name, description, licence."""
+        from dragoman.data.corpora import list_corpora
+
+        for corpus in list_corpora():
+            print(f"{corpus.name}\n    {corpus.description}")
+            print(f"    {corpus.licence}, {corpus.attribution}; {corpus.download_bytes / 1e6:.0f} MB to fetch")
+            print(f"    languages: {' '.join(corpus.languages)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetch:
+    """Fetch a real corpus, split into train, valid and test by whole documents."""
+
+    name: Positional[str]
+    """The corpus, as `dragoman corpus list` names it."""
+    pair: str
+    """Languages, SOURCE-TARGET, as en-de."""
+    out: Path = Path("corpora")
+    """Where to write NAME/PAIR/."""
+
+    def run(self) -> None:
+        """Fetch, or find what is already there."""
+        from dragoman.data.corpora import fetch
+
+        files = fetch(self.name, self.pair, self.out)
+        parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())
+        print(f"{files.directory}: {parts}{' (already there)' if files.already_there else ''}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clean:
+    """Clean corpora as training would: TSV on standard output, the report on standard error."""
+
+    corpora: Positional[tuple[str, ...]]
+    """Corpora: x.tsv, x.jsonl (also .gz, .zst), a.en,a.de, or -."""
+    set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = ()
+    """A rule of the cleaning, as max_characters=500 or copied_source=false."""
+
+    def run(self) -> None:
+        """Read, clean, write."""
+        from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
+        from dragoman.data.readers import parse_corpus, read_corpora
+        from dragoman.errors import UserError
+        from dragoman.settings import apply_overrides, from_mapping
+
+        config = from_mapping(CleaningConfig, apply_overrides({}, self.set_), "--set")
+        report = CleaningReport()
+        pairs = read_corpora([parse_corpus(name) for name in self.corpora])
+        for number, (source, target) in enumerate(clean(pairs, config, report), 1):
+            if any(mark in source + target for mark in "\t\n"):
+                raise UserError(f"pair {number} has a tab or line feed, which TSV cannot hold: {source!r}")
+            sys.stdout.buffer.write(f"{source}\t{target}\n".encode())
+        print(report.table(), file=sys.stderr)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats:
+    """Count pairs, words, lengths and duplicates, and show examples."""
+
+    corpora: Positional[tuple[str, ...]]
+    """Corpora: x.tsv, x.jsonl (also .gz, .zst), a.en,a.de, or -."""
+
+    def run(self) -> None:
+        """Print a table."""
+        from dragoman.data.readers import parse_corpus, read_corpora
+        from dragoman.data.statistics import corpus_stats
+
+        print(corpus_stats(read_corpora([parse_corpus(name) for name in self.corpora])).table())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Get, clean and look at corpora."""
+
+    action: (
+        Annotated[ListCorpora, tyro.conf.subcommand("list")]
+        | Annotated[Fetch, tyro.conf.subcommand("fetch")]
+        | Annotated[Clean, tyro.conf.subcommand("clean")]
+        | Annotated[Stats, tyro.conf.subcommand("stats")]
+    )
+
+    def run(self) -> None:
+        """Run the action."""
+        self.action.run()

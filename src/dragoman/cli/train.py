@@ -1,0 +1,73 @@
+"""dragoman train"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train a model on your translations. The same command goes on after an interruption."""
+
+    corpora: Positional[tuple[str, ...]]
+    """Corpora: x.tsv or x.jsonl (also .gz, .zst), two parallel files a.en,a.de, or - (TSV)."""
+    out: Path
+    """The model directory to write."""
+    validation: str | None = None
+    """A corpus to validate on; without it, a share of the corpora is held out."""
+    preset: Literal["tiny", "small", "base", "big", "modern"] | None = None
+    """Size of the model; by default the size of the corpus decides."""
+    minutes: float | None = None
+    """Train for so long, with the learning rate fitted to it."""
+    source_language: str | None = None
+    """Code of the source language, as en; kept with the model."""
+    target_language: str | None = None
+    """Code of the target language, as de; decides how BLEU cuts words."""
+    config: Path | None = None
+    """A TOML run file."""
+    set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = ()
+    """Any setting of a run file, as training.steps=2000."""
+
+    def settings(self) -> dict[str, Any]:
+        """The run file, with the options over it, with --set over both."""
+        from dragoman.settings import apply_overrides, load_toml
+
+        settings: dict[str, Any] = load_toml(self.config) if self.config is not None else {}
+        for name in ("preset", "source_language", "target_language"):
+            if getattr(self, name) is not None:
+                settings[name] = getattr(self, name)
+        if self.minutes is not None:
+            settings["training"] = {**settings.get("training", {}), "minutes": self.minutes}
+            settings["training"].pop("steps", None)
+        return apply_overrides(settings, self.set_)
+
+    def run(self) -> None:
+        """Train, then say how it went and what to do next."""
+        from rich.console import Console
+
+        from dragoman.run.train import train
+        from dragoman.training.stopping import Stopped
+
+        console = Console(stderr=True)
+        try:
+            outcome = train(
+                self.corpora, self.out, validation=self.validation, settings=self.settings(), console=console
+            )
+        except Stopped as stopped:
+            console.print(f"{stopped}; everything is saved, the same command goes on", highlight=False)
+            sys.exit(128 + stopped.signal_number)
+        best = outcome.best
+        why = ", stopped early: no better for a while" if outcome.stopped_early else ""
+        print(
+            f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
+            f"best at update {outcome.best_step:,}: validation BLEU {best.bleu:.1f}, chrF {best.chrf:.1f}, "
+            f"perplexity {best.perplexity:.2f}\n"
+            f"model:  {self.out}\n"
+            f"curves: {self.out / 'run' / 'curves.png'}\n"
+            f"next:   dragoman translate {self.out} FILE\n"
+            f"        dragoman evaluate {self.out} TEST.tsv --examples 10"
+        )

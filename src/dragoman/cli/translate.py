@@ -1,0 +1,125 @@
+"""dragoman translate"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from dragoman.errors import UserError
+
+if TYPE_CHECKING:
+    from dragoman.decoding.sampling import SamplingConfig
+    from dragoman.decoding.translator import Translation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate:
+    """Translate text, line by line: one line in, one line out."""
+
+    model: Positional[Path]
+    """A model directory."""
+    file: Positional[Path | None] = None
+    """Text, one sentence a line (also .gz, .zst); standard input when there is none."""
+    ensemble: tuple[Path, ...] = ()
+    """A further model of the same vocabulary; may be given several times."""
+    beam: int = 4
+    """Hypotheses kept; 1 is greedy search, the fastest."""
+    length_penalty: float = 0.6
+    """α of the paper: higher favours longer output."""
+    n_best: int = 1
+    """Alternatives for each line; needs --json."""
+    max_length_factor: float = 1.0
+    """Output is at most factor x source length + offset subwords long."""
+    max_length_offset: int = 50
+    """See max-length-factor."""
+    min_length_factor: float = 0.0
+    """Output is at least factor x source length + 1 subwords long."""
+    sample: bool = False
+    """Draw from the model instead of searching for the best."""
+    temperature: float = 1.0
+    """Of --sample: below 1 is safer, above 1 wilder."""
+    top_k: int | None = None
+    """Of --sample: among the k most probable subwords only."""
+    top_p: float = 1.0
+    """Of --sample: among the most probable subwords that sum to p."""
+    seed: int = 0
+    """Of --sample: the same seed draws the same."""
+    prefixes: Path | None = None
+    """A file with a line for each line of text: what its translation begins with."""
+    json: bool = False
+    """Print a JSON object for each line: text, scores, alternatives, flags."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    batch_tokens: int = 4096
+    """Size of a batch: rows x source length x beam."""
+
+    def run(self) -> None:
+        """Translate everything, in order, reading a little ahead."""
+        from dragoman.data.readers import read_lines
+        from dragoman.decoding.search import SearchConfig
+        from dragoman.decoding.translator import Translator
+
+        if self.n_best > 1 and not self.json:
+            raise UserError("--n-best needs --json, which keeps one line for each line")
+        search = SearchConfig(
+            beam=max(self.beam, self.n_best),
+            length_penalty=self.length_penalty,
+            n_best=self.n_best,
+            max_length_factor=self.max_length_factor,
+            max_length_offset=self.max_length_offset,
+            min_length_factor=self.min_length_factor,
+        )
+        translator = Translator.load(self.model, *self.ensemble, device=self.device, batch_tokens=self.batch_tokens)
+        translations = translator.translate_stream(
+            read_lines(str(self.file or "-")),
+            search=search,
+            sampling=self._sampling(),
+            prefixes=read_lines(str(self.prefixes)) if self.prefixes is not None else None,
+        )
+        for number, translation in enumerate(_watched(translations), 1):
+            line = _as_json(translation) if self.json else translation.text
+            sys.stdout.buffer.write(line.encode() + b"\n")
+            for warning in _warnings(translation):
+                print(f"line {number}: {warning}", file=sys.stderr)
+
+    def _sampling(self) -> "SamplingConfig | None":
+        from dragoman.decoding.sampling import SamplingConfig
+
+        if not self.sample:
+            return None
+        return SamplingConfig(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            samples=self.n_best,
+            seed=self.seed,
+        )
+
+
+def _watched(translations: "Iterator[Translation]") -> "Iterator[Translation]":
+    """Show lines and rate while a person waits; not when the output itself goes to the terminal."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    quiet = not console.is_terminal or sys.stdout.isatty()
+    columns = (TextColumn("translating"), MofNCompleteColumn(), TextColumn("lines"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        yield from progress.track(translations)
+
+
+def _as_json(translation: "Translation") -> str:
+    return json.dumps(asdict(translation), ensure_ascii=False)
+
+
+def _warnings(translation: "Translation") -> Iterator[str]:
+    if translation.invalid_utf8:
+        yield "not UTF-8; what could not be read was replaced by U+FFFD"
+    if translation.cut:
+        yield "a sentence longer than any in training was split at some word; check its translation"
+    if translation.truncated:
+        yield "the translation was ended by the maximum length; see --max-length-offset"

@@ -1,0 +1,96 @@
+"""The folder of a fetched corpus: written as a whole, recognised by its manifest."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from dragoman.data.corpora.download import file_sha256
+from dragoman.errors import UserError
+from dragoman.files import atomic_directory, write_synced
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFiles:
+    """Where a fetched corpus lies, and what is in it.
+
+    Attributes:
+        pairs: number of pairs in "train", "valid", "test".
+        left_out: why pairs are in none of them, and how many.
+        already_there: whether the folder was found rather than made.
+    """
+
+    directory: Path
+    train: Path
+    valid: Path
+    test: Path
+    pairs: Mapping[str, int]
+    left_out: Mapping[str, int]
+    already_there: bool
+
+    @classmethod
+    def below(
+        cls,
+        directory: Path,
+        *,
+        pairs: Mapping[str, int],
+        left_out: Mapping[str, int],
+        already_there: bool,
+    ) -> Self:
+        """The files of a corpus folder."""
+        return cls(
+            directory=directory,
+            train=directory / "train.tsv",
+            valid=directory / "valid.tsv",
+            test=directory / "test.tsv",
+            pairs=pairs,
+            left_out=left_out,
+            already_there=already_there,
+        )
+
+
+def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
+    """The corpus in `folder` if it was made from `identity` and is unchanged, None if no folder.
+
+    Raises UserError when something else lies there: nobody's files are overwritten.
+    """
+    if not os.path.lexists(folder):
+        return None
+    advice = "remove it, or choose another directory"
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        made_from = {key: manifest[key] for key in identity}
+        changed = [name for name, sha256 in manifest["files"].items() if not _is(folder / name, sha256)]
+        files = CorpusFiles.below(
+            folder,
+            pairs=manifest["pairs"],
+            left_out=manifest["left_out"],
+            already_there=True,
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"{folder} is there already, without the manifest of a fetched corpus; {advice}") from error
+    if made_from != dict(identity):
+        raise UserError(f"{folder} is there already, made from another release; {advice}")
+    if changed:
+        raise UserError(f"{folder} is there already, but {', '.join(changed)} changed after fetching; {advice}")
+    return files
+
+
+def write(folder: Path, contents: Mapping[str, bytes], manifest: Mapping[str, object]) -> None:
+    """Write the files and manifest.json (`manifest` and the hash of each file), all or nothing."""
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    text = json.dumps({**manifest, "files": hashes}, ensure_ascii=False, indent=2) + "\n"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_directory(folder) as staging:
+            for name, content in {**contents, "manifest.json": text.encode()}.items():
+                write_synced(staging / name, content)
+    except OSError as error:
+        raise UserError(f"{folder}: the corpus cannot be written ({error.strerror})") from error
+
+
+def _is(path: Path, sha256: str) -> bool:
+    return path.is_file() and file_sha256(path) == sha256

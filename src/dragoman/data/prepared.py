@@ -1,0 +1,191 @@
+"""A corpus as subword ids on disk, memory-mapped: training reads it without holding it.
+
+The directory has three files, all readable by other programs:
+
+    subwords.arrow   Arrow IPC: columns source, target: lists of ids; BLOCK pairs to a record batch
+    lengths.arrow    Arrow IPC: columns source, target: int32; one record batch
+    meta.json        counts, the tokenizer's hash, the version of this layout
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dragoman.data.readers import Pair
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.errors import UserError
+
+VERSION = 1
+# All record batches but the last have this many pairs, so that pair i is found by division.
+BLOCK = 16_384
+
+Ids = npt.NDArray[np.integer[Any]]
+IdPair = tuple[list[int], list[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedMeta:
+    """What meta.json says. Tokens are subwords, without special symbols."""
+
+    pairs: int
+    dropped: int
+    max_tokens: int
+    source_tokens: int
+    target_tokens: int
+    vocabulary_hash: str
+    version: int = VERSION
+
+
+class PreparedCorpus:
+    """The ids of a corpus, in the order of its pairs."""
+
+    def __init__(self, meta: PreparedMeta, lengths: pa.RecordBatch, blocks: list[pa.RecordBatch]):
+        """Made by `open` and `prepare`."""
+        self.meta = meta
+        self.source_lengths: npt.NDArray[np.int32] = lengths["source"].to_numpy()
+        self.target_lengths: npt.NDArray[np.int32] = lengths["target"].to_numpy()
+        self._source = [_arrays(block["source"]) for block in blocks]
+        self._target = [_arrays(block["target"]) for block in blocks]
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.source_lengths)
+
+    def source(self, index: int) -> Ids:
+        """Ids of one source text: a view of the file."""
+        return _row(self._source, index)
+
+    def target(self, index: int) -> Ids:
+        """Ids of one target text: a view of the file."""
+        return _row(self._target, index)
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """Map what `prepare` wrote, reading none of the ids; UserError when that is not there."""
+        try:
+            meta = PreparedMeta(**json.loads((directory / "meta.json").read_bytes()))
+            if meta.version != VERSION:
+                raise ValueError(f"layout version {meta.version}, this program knows {VERSION}")
+            [lengths] = _map(directory / "lengths.arrow")
+            blocks = _map(directory / "subwords.arrow")
+            if {len(lengths), sum(map(len, blocks))} != {meta.pairs}:
+                raise ValueError("the files have different numbers of pairs")
+            if any(len(block) != BLOCK for block in blocks[:-1]):
+                raise ValueError("its record batches have other sizes")
+            return cls(meta, lengths, blocks)
+        except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+            raise UserError(
+                f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew"
+            ) from error
+
+
+def prepare(
+    pairs: Iterable[Pair],
+    tokenizer: Tokenizer,
+    directory: Path,
+    *,
+    max_tokens: int,
+    workers: int = 1,
+) -> PreparedCorpus:
+    """Encode `pairs` into `directory`, in one pass, in memory that does not grow with the texts.
+
+    Pairs with more than `max_tokens` subwords on a side are left out and counted. `workers` threads
+    encode (sentencepiece releases Python's lock); their number does not change the result. Nothing
+    shows in `directory` before all is written; what was there is replaced. Errors of the reader
+    behind `pairs` pass through and leave `directory` as it was.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as scratch:
+        written = Path(scratch, "new")
+        written.mkdir()
+        _write(pairs, tokenizer, written, max_tokens, workers)
+        if directory.exists():
+            directory.rename(Path(scratch, "old"))
+        written.rename(directory)
+    return PreparedCorpus.open(directory)
+
+
+def _write(
+    pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tokens: int, workers: int
+) -> None:
+    fits = max(tokenizer.source_size, tokenizer.target_size) <= 2**16
+    ids = pa.list_(pa.uint16() if fits else pa.int32())
+    dropped = 0
+
+    def short_enough() -> Iterator[IdPair]:
+        nonlocal dropped
+        for pair in _encoded(pairs, tokenizer, workers):
+            if max(map(len, pair)) <= max_tokens:
+                yield pair
+            else:
+                dropped += 1
+
+    kept = short_enough()
+    lengths: list[npt.NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
+    schema = pa.schema([("source", ids), ("target", ids)])
+    with pa.ipc.new_file(directory / "subwords.arrow", schema) as writer:
+        while block := list(islice(kept, BLOCK)):
+            columns = [pa.array(column, type=ids) for column in zip(*block, strict=True)]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+            lengths.append(np.array([[len(s), len(t)] for s, t in block], dtype=np.int32))
+
+    table = np.concatenate(lengths)
+    columns = [pa.array(column) for column in table.T]
+    both = pa.record_batch(columns, names=["source", "target"])
+    with pa.ipc.new_file(directory / "lengths.arrow", both.schema) as writer:
+        writer.write_batch(both)
+
+    meta = PreparedMeta(
+        pairs=len(table),
+        dropped=dropped,
+        max_tokens=max_tokens,
+        source_tokens=int(table[:, 0].sum()),
+        target_tokens=int(table[:, 1].sum()),
+        vocabulary_hash=tokenizer.vocabulary_hash,
+    )
+    (directory / "meta.json").write_text(json.dumps(asdict(meta), indent=2) + "\n")
+    for path in [*directory.iterdir(), directory]:
+        _flush(path)
+
+
+def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Iterator[IdPair]:
+    remaining = iter(pairs)
+    while chunk := list(islice(remaining, BLOCK)):
+        source = tokenizer.encode_source([pair.source for pair in chunk], workers)
+        target = tokenizer.encode_target([pair.target for pair in chunk], workers)
+        yield from zip(source, target, strict=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _map(path: Path) -> list[pa.RecordBatch]:
+    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    return [reader.get_batch(i) for i in range(reader.num_record_batches)]
+
+
+def _arrays(column: pa.ListArray) -> tuple[npt.NDArray[np.int32], Ids]:
+    """Offsets [rows + 1] and values of a column of lists, as views."""
+    return column.offsets.to_numpy(), column.values.to_numpy()
+
+
+def _row(blocks: list[tuple[npt.NDArray[np.int32], Ids]], index: int) -> Ids:
+    if index < 0:
+        raise IndexError(index)
+    offsets, values = blocks[index // BLOCK]
+    row = index % BLOCK
+    return values[offsets[row] : offsets[row + 1]]

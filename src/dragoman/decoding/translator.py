@@ -1,0 +1,322 @@
+"""The facade: text in, text out. The only place of this room that knows of text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+
+from dragoman.data.batching import collate, sorted_batches
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.beam import beam_search
+from dragoman.decoding.engine import Engine, Ensemble, SingleModel, inference
+from dragoman.decoding.sampling import SamplingConfig, greedy_search, sample
+from dragoman.decoding.scores import Score, score
+from dragoman.decoding.search import Hypothesis, SearchConfig
+from dragoman.decoding.segmenting import join, one_line, segment
+from dragoman.device import choose_device
+from dragoman.errors import UserError
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.storage import load_description, load_model
+
+DEFAULT_SEARCH = SearchConfig()
+# A stream reads at most so much ahead of what it has returned.
+LINES_AHEAD = 2000
+CHARACTERS_AHEAD = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """One output for a line; for a line in several pieces both numbers are sums over them."""
+
+    text: str
+    log_probability: float
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """The translation of one line.
+
+    text, log_probability, score   the best output; "", 0 and 0 for a line without text
+    alternatives   the `n_best` outputs, best first, or the samples in the order drawn; the first is
+                   the one above. Empty for a line without text
+    pieces         into how many pieces the line was split because of its length; 0 without text
+    cut            some sentence was too long for one piece and was cut in its midst
+    truncated      the maximum length ended the output (of some piece), not the model
+    invalid_utf8   the line was not UTF-8; what could not be read was taken as U+FFFD
+    """
+
+    text: str
+    log_probability: float
+    score: float
+    alternatives: tuple[Alternative, ...]
+    pieces: int
+    cut: bool
+    truncated: bool
+    invalid_utf8: bool
+
+
+class _Piece(NamedTuple):
+    """What is searched for at once: source ids, and the target ids that the output begins with."""
+
+    source: list[int]
+    prefix: list[int]
+
+
+class Translator:
+    """Translates lines with one model, or with several of one vocabulary as an ensemble.
+
+    One line in gives one `Translation` out, in order. A line without text gives an empty one without
+    asking the model. Line breaks inside a line (U+2028, U+0085, a lone CR, ...) and NUL count as
+    spaces, in the output too. Lines of more than `max_source_tokens` tokens are split (see
+    `segmenting`) and their pieces translated one by one: nothing is left out. In float32 the output
+    does not depend on what else is translated at the same time (but for ties within rounding).
+    """
+
+    def __init__(
+        self,
+        engine: Engine[Any],
+        tokenizer: Tokenizer,
+        *,
+        max_source_tokens: int,
+        batch_tokens: int,
+    ) -> None:
+        if max_source_tokens < 1 or batch_tokens < 1:
+            raise UserError(
+                f"max_source_tokens and batch_tokens must be at least 1, got {max_source_tokens} and {batch_tokens}"
+            )
+        self.tokenizer = tokenizer
+        self.max_source_tokens = max_source_tokens
+        self.batch_tokens = batch_tokens
+        self._engine = engine
+
+    @classmethod
+    def from_parts(
+        cls,
+        models: Sequence[Seq2Seq],
+        tokenizer: Tokenizer,
+        *,
+        max_source_tokens: int = 256,
+        batch_tokens: int = 4096,
+    ) -> Self:
+        """A translator over models in memory, which stay on their device and in their mode.
+
+        A model in the midst of training may be given: it is in evaluation mode while it translates.
+        `batch_tokens` bounds a batch: its rows, times the length of the longest, times the hypotheses
+        of a row. A row that is longer makes a batch of its own.
+        """
+        engine: Engine[Any] = SingleModel(models[0]) if len(models) == 1 else Ensemble(models)
+        return cls(engine, tokenizer, max_source_tokens=max_source_tokens, batch_tokens=batch_tokens)
+
+    @classmethod
+    def load(
+        cls,
+        directory: Path,
+        *more: Path,
+        device: str = "auto",
+        max_source_tokens: int | None = None,
+        batch_tokens: int = 4096,
+    ) -> Self:
+        """A translator from a model directory, or an ensemble from several.
+
+        device             as torch names it ("cpu", "cuda:1"); "auto": the first GPU, or the CPU
+        max_source_tokens  None: the longest sentence that every model has seen in training
+
+        Raises UserError when a directory is no model directory, the vocabularies differ, or the
+        device is not there.
+        """
+        place = choose_device(device)
+        directories = [Path(directory), *map(Path, more)]
+        tokenizers = [Tokenizer.load(each) for each in directories]
+        for each, tokenizer in zip(directories, tokenizers, strict=True):
+            if tokenizer.vocabulary_hash != tokenizers[0].vocabulary_hash:
+                raise UserError(
+                    f"{each} and {directory} have different vocabularies; an ensemble needs models "
+                    "that were trained with the same tokenizer"
+                )
+        if max_source_tokens is None:
+            max_source_tokens = min(load_description(each).trained_length for each in directories)
+        return cls.from_parts(
+            [load_model(each).to(place) for each in directories],
+            tokenizers[0],
+            max_source_tokens=max_source_tokens,
+            batch_tokens=batch_tokens,
+        )
+
+    def translate(
+        self,
+        lines: Sequence[str | bytes],
+        *,
+        search: SearchConfig = DEFAULT_SEARCH,
+        sampling: SamplingConfig | None = None,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[Translation]:
+        """One translation for each line, in order.
+
+        search    beam search, or greedy search with a beam of 1
+        sampling  draws instead; lengths and alpha are still those of `search`. The draws depend on
+                  the tokens of the line and the seed alone: the same line twice, the same samples
+        prefixes  one for each line: what its output begins with ("" for nothing). The first piece
+                  of a line that is split gets it. White space at its ends does not count
+
+        Raises FloatingPointError when a model's probabilities are not numbers.
+        """
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise UserError(f"{len(lines)} lines but {len(prefixes)} prefixes; give one for each")
+        read = [_read(line) for line in lines]
+        texts = [text for text, _ in read]
+        limit, encode = self.max_source_tokens, self.tokenizer.encode_source
+        split = [segment(text, ids, limit, encode) for text, ids in zip(texts, encode(texts), strict=True)]
+        begins: list[list[int]] = [[] for _ in lines]
+        if prefixes is not None:
+            begins = self.tokenizer.encode_target([_read(prefix)[0] for prefix in prefixes])
+        pieces = [
+            _Piece(source, [] if number else begin)
+            for segments, begin in zip(split, begins, strict=True)
+            for number, source in enumerate(segments.pieces)
+        ]
+        found = iter(self._search(pieces, search, sampling))
+        translations = []
+        for segments, (_, invalid) in zip(split, read, strict=True):
+            outputs = [next(found) for _ in segments.pieces]
+            alternatives = self._alternatives(outputs)
+            translations.append(
+                Translation(
+                    text=alternatives[0].text if alternatives else "",
+                    log_probability=alternatives[0].log_probability if alternatives else 0.0,
+                    score=alternatives[0].score if alternatives else 0.0,
+                    alternatives=alternatives,
+                    pieces=len(segments.pieces),
+                    cut=segments.cut,
+                    truncated=any(not output[0].finished for output in outputs),
+                    invalid_utf8=invalid,
+                )
+            )
+        return translations
+
+    def translate_stream(
+        self,
+        lines: Iterable[str | bytes],
+        *,
+        search: SearchConfig = DEFAULT_SEARCH,
+        sampling: SamplingConfig | None = None,
+    ) -> Iterator[Translation]:
+        """One translation for each line, in order, from any number of lines.
+
+        Reads up to 2,000 lines (or a million characters) ahead, so that lines of similar length can
+        share a batch; a line may carry its line feed.
+        """
+        waiting: list[str | bytes] = []
+        size = 0
+        for line in lines:
+            waiting.append(line)
+            size += len(line)
+            if len(waiting) == LINES_AHEAD or size >= CHARACTERS_AHEAD:
+                yield from self.translate(waiting, search=search, sampling=sampling)
+                waiting, size = [], 0
+        yield from self.translate(waiting, search=search, sampling=sampling)
+
+    def score(self, pairs: Sequence[tuple[str, str]], *, length_penalty: float = 0.6) -> list[Score]:
+        """The log-probability of each (source, target), in order, each taken as one piece.
+
+        For a line in one piece and its translation this is what `translate` reports, provided that
+        the tokenizer gives back the tokens which the search chose.
+        """
+        sources = self.tokenizer.encode_source([_read(source)[0] for source, _ in pairs])
+        targets = self.tokenizer.encode_target([_read(target)[0] for _, target in pairs])
+        scores: dict[int, Score] = {}
+        for chosen in self._batches(sources, targets, width=1):
+            batch = collate([sources[i] for i in chosen], [targets[i] for i in chosen])
+            batch = batch.to(self.device)
+            found = score(
+                self._engine.models,
+                batch.source,
+                batch.source_mask,
+                batch.target_in,
+                batch.target_out,
+                batch.target_mask,
+                length_penalty,
+            )
+            scores.update(zip(chosen, found, strict=True))
+        return [scores[i] for i in range(len(pairs))]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return next(self._engine.models[0].parameters()).device
+
+    def _search(
+        self, pieces: Sequence[_Piece], config: SearchConfig, sampling: SamplingConfig | None
+    ) -> list[list[Hypothesis]]:
+        """Hypotheses for each piece, in order, best (or drawn) first; at least one each."""
+        width = sampling.samples if sampling else config.beam
+        found: dict[int, list[Hypothesis]] = {}
+        with inference(self._engine.models):
+            sources, prefixes = [row.source for row in pieces], [row.prefix for row in pieces]
+            for chosen in self._batches(sources, prefixes, width):
+                outputs = self._search_batch([pieces[i] for i in chosen], config, sampling)
+                found.update(zip(chosen, outputs, strict=True))
+        return [found[i] for i in range(len(pieces))]
+
+    def _search_batch(
+        self, rows: Sequence[_Piece], config: SearchConfig, sampling: SamplingConfig | None
+    ) -> list[list[Hypothesis]]:
+        engine, device = self._engine, self.device
+        prefixes = [row.prefix for row in rows]
+        batch = collate([row.source for row in rows], prefixes).to(device)
+        state = engine.start(batch.source, batch.source_mask)
+        lengths = [len(row.source) for row in rows]
+        if sampling:
+            keys = [_key(row.source) for row in rows]
+            return sample(engine, state, lengths, config, sampling, keys, device, prefixes)
+        if config.beam == 1:
+            best = greedy_search(engine, state, lengths, config, device, prefixes)
+            return [[hypothesis] for hypothesis in best]
+        return beam_search(engine, state, lengths, config, device, prefixes)
+
+    def _batches(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
+    ) -> Iterator[list[int]]:
+        """Row numbers in batches of similar lengths, each within `batch_tokens` / `width`."""
+        if not sources:
+            return
+        source, target = (np.array([len(row) for row in side]) for side in (sources, targets))
+        for batch in sorted_batches(source, target, self.batch_tokens // width):
+            yield batch.tolist()
+
+    def _alternatives(self, outputs: Sequence[Sequence[Hypothesis]]) -> tuple[Alternative, ...]:
+        """The outputs of the pieces of one line, the r-th of each put together, as text."""
+        alternatives = []
+        # Every rank that all the pieces have; no rank when there is no piece.
+        for rank in zip(*outputs, strict=False):
+            texts = self.tokenizer.decode_target([hypothesis.tokens for hypothesis in rank])
+            alternatives.append(
+                Alternative(
+                    text=join([one_line(text) for text in texts]),
+                    log_probability=sum(hypothesis.log_probability for hypothesis in rank),
+                    score=sum(hypothesis.score for hypothesis in rank),
+                )
+            )
+        return tuple(alternatives)
+
+
+def _read(line: str | bytes) -> tuple[str, bool]:
+    """A line as clean text, and whether it was something else than Unicode."""
+    if isinstance(line, bytes):
+        text = line.decode("utf-8", "replace")
+        return one_line(text), text.encode() != line
+    # Text may hold surrogates, for example those by which Python remembers undecodable bytes.
+    text = line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return one_line(text), text != line
+
+
+def _key(ids: Sequence[int]) -> int:
+    """The name of a piece's random stream: 64 bits of a hash of its tokens."""
+    text = ",".join(map(str, ids)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

@@ -1,0 +1,43 @@
+"""Which device computes, and in which precision."""
+
+from typing import Literal
+
+import torch
+
+from dragoman.errors import UserError
+
+Precision = Literal["fp32", "bf16"]
+
+
+def choose_device(name: str) -> torch.device:
+    """Turn "auto", "cpu", "cuda" or "cuda:1" into a device; auto takes a GPU when there is one.
+
+    Raises:
+        UserError: when the device does not exist here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"unknown device {name!r}: use auto, cpu, cuda or cuda:N") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"device {name!r} is not supported: use auto, cpu, cuda or cuda:N")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"there is no device {name!r} here: torch sees {torch.cuda.device_count()} GPUs")
+    return device
+
+
+def choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device) -> Precision:
+    """Turn "auto" into bf16 where the device multiplies bf16 matrices in hardware, else fp32."""
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    return "bf16" if cpu_has_bf16() else "fp32"
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU has bf16 matrix instructions (AVX-512 BF16 or AMX)."""
+    # Private until torch 2.13 named them in get_capabilities(); 2.11 has these two.
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

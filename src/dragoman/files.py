@@ -1,0 +1,72 @@
+"""Files and directories that are there whole or not at all, even after a crash or a loss of power."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_TEMPORARY = ".tmp-dragoman-"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write `data` to `path`: whoever opens `path`, at any time, finds all the old bytes or all the new.
+
+    Raises OSError when it cannot be written; `path` is then as it was.
+    """
+    temporary = temporary_beside(path)
+    try:
+        write_synced(temporary, data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Give a new directory to fill, which becomes `path` when the block ends without an error.
+
+    `path` must not exist, or be an empty directory. The caller syncs the files inside (`write_synced`).
+    """
+    temporary = temporary_beside(path)
+    try:
+        temporary.mkdir()
+        yield temporary
+        sync_directory(temporary)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync_directory(path.parent)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a new file and wait until its bytes are on the disk."""
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names in this directory are on the disk, as a rename alone does not."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name that is free, on the same file system as `path`."""
+    return path.with_name(_TEMPORARY + secrets.token_hex(8))
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what a killed process left half-written here. Only for the directory's one writer to call."""
+    for path in directory.glob(_TEMPORARY + "*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""Everything that a run file can say, and what is chosen where it is silent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.data.batching import BatchingConfig
+from dragoman.data.cleaning import CleaningConfig
+from dragoman.data.tokenizer import Tokenizer, TokenizerConfig
+from dragoman.models.config import TransformerConfig
+from dragoman.models.presets import preset
+from dragoman.settings import from_mapping, to_mapping
+from dragoman.training.loop import TrainingConfig
+from dragoman.training.schedule import ScheduleConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which pairs are used.
+
+    max_length          pairs with more subwords than this on a side are left out of training
+    validation_share    split off when no validation corpus is given, by a hash of the source
+    validation_pairs    at most so many pairs are validated on
+    """
+
+    max_length: int = 128
+    validation_share: float = 0.02
+    validation_pairs: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1 or self.validation_pairs < 1:
+            raise ValueError("max_length and validation_pairs must be at least 1")
+        if not 0 < self.validation_share < 1:
+            raise ValueError(f"validation_share must be between 0 and 1, not {self.validation_share}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A run, but for the model's own settings: those start from the preset, see `model_config`."""
+
+    preset: str = "small"
+    source_language: str | None = None
+    target_language: str | None = None
+    data: DataConfig = field(default_factory=DataConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    training: TrainingConfig
+
+
+def choose_by_size(pairs: int) -> dict[str, Any]:
+    """Settings that suit a corpus of so many pairs; whatever the user says overrides them.
+
+    Small corpora want small vocabularies and batches and more dropout (Sennrich and Zhang, "Revisiting
+    Low-Resource Neural Machine Translation", 2019).
+    """
+    if pairs < 200_000:
+        return {
+            "preset": "small",
+            "model": {"dropout": 0.2 if pairs < 50_000 else 0.1, "norm_placement": "pre"},
+            "tokenizer": {"vocabulary_size": 4000 if pairs < 50_000 else 8000},
+            "batching": {"batch_tokens": 2048},
+        }
+    if pairs < 2_000_000:
+        return {
+            "preset": "base",
+            "tokenizer": {"vocabulary_size": 16_000},
+            "batching": {"batch_tokens": 8192},
+        }
+    return {
+        "preset": "base",
+        "tokenizer": {"vocabulary_size": 37_000},
+        "batching": {"batch_tokens": 12_500},
+        "training": {"accumulate": 2},
+    }
+
+
+def choose_steps(pairs: int, updates_per_epoch: int) -> int:
+    """Updates for a run without a budget: about as many epochs as pay, 60 for a small corpus to 3."""
+    epochs = min(60.0, max(3.0, 1_500_000 / max(pairs, 1)))
+    return max(1000, min(100_000, round(epochs * updates_per_epoch)))
+
+
+def choose_schedule(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The paper's schedule, its warm-up cut to a tenth of a run that is short for it.
+
+    By the clock, the number of updates is unknown: the learning rate follows the time, and falls to zero.
+    """
+    if "minutes" in training:
+        return {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.002}
+    return {"kind": "paper", "warmup": max(1, min(4000, int(training["steps"]) // 10))}
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay mappings over each other, tables key by key; the last one wins."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = merged.get(key)
+            if isinstance(value, Mapping) and isinstance(below, Mapping):
+                merged[key] = merge(below, value)
+            else:
+                merged[key] = value
+    return merged
+
+
+def model_config(preset_name: str, tokenizer: Tokenizer, overrides: Mapping[str, Any], where: str) -> TransformerConfig:
+    """The preset for the tokenizer's vocabularies, with the [model] table of the run file over it.
+
+    Raises:
+        UserError: for an unknown preset, an unknown key, or values that contradict each other.
+    """
+    start = preset(preset_name, tokenizer.source_size, tokenizer.target_size, joint=tokenizer.joint)
+    return from_mapping(TransformerConfig, {**to_mapping(start), **overrides}, where)

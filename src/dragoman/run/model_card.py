@@ -1,0 +1,45 @@
+"""README.md of a model directory: what the model is, for whoever gets it by mail."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman import __version__
+from dragoman.models.storage import ModelDescription
+from dragoman.training.loop import Validation
+
+
+def model_card(
+    description: ModelDescription,
+    *,
+    corpora: Sequence[str],
+    training_pairs: int,
+    parameters: int,
+    step: int,
+    validation: Validation,
+) -> str:
+    """Markdown that says what data, which sizes, and how good."""
+    model = description.model
+    languages = f"{description.source_language or 'source'} to {description.target_language or 'target'}"
+    # Names only: a path of the machine that trained is nobody's business.
+    names = ", ".join(Path(part).name for name in corpora for part in name.split(","))
+    return f"""# A translation model: {languages}
+
+Made with Dragoman {__version__}. With this directory as MODEL:
+
+    dragoman translate MODEL text.txt
+
+| | |
+|---|---|
+| trained on | {training_pairs:,} pairs from {names} |
+| architecture | {description.architecture}, {model.encoder_layers} encoder and {model.decoder_layers} decoder \
+layers, d_model {model.d_model}, {model.heads} heads, d_ff {model.d_ff} |
+| parameters | {parameters:,} |
+| vocabulary | {model.source_vocabulary:,} source and {model.target_vocabulary:,} target subwords; \
+embeddings tied: {model.tied_embeddings} |
+| weights of | update {step:,} |
+| validation (greedy) | BLEU {validation.bleu:.1f}, chrF {validation.chrf:.1f}, perplexity \
+{validation.perplexity:.2f} |
+| longest sentence in training | {description.trained_length} subwords; longer input is split |
+
+run/run.json, if it came along, has every setting; the directory run/ is needed only to go on training.
+"""

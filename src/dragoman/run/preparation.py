@@ -1,0 +1,124 @@
+"""Corpora to clean text on disk, a tokenizer, and a prepared corpus."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
+from dragoman.data.prepared import PreparedCorpus, prepare
+from dragoman.data.readers import Pair, parse_corpus, read_corpora
+from dragoman.data.splitting import is_validation
+from dragoman.data.tokenizer import Tokenizer, train_tokenizer
+from dragoman.errors import UserError
+from dragoman.files import atomic_directory
+from dragoman.run.config import DataConfig, RunConfig
+
+TRAINING_TEXT, VALIDATION_TEXT = "training.jsonl", "validation.jsonl"
+
+
+@dataclass(frozen=True)
+class CleanText:
+    """Cleaned pairs on disk, as JSON lines [source, target]: the corpora are read only once."""
+
+    training: Path
+    training_pairs: int
+    validation_pairs: int
+    report: CleaningReport
+
+
+def write_clean_text(
+    corpora: Sequence[str],
+    validation: str | None,
+    cleaning: CleaningConfig,
+    data: DataConfig,
+    directory: Path,
+    console: Console,
+) -> CleanText:
+    """Read, check and clean all corpora; split validation off unless it is given.
+
+    Nothing of it is held in memory. Pairs of a given validation corpus are cleaned like the others.
+
+    Raises:
+        UserError: for a line that cannot be read (naming file and line), or when nothing is left.
+    """
+    report = CleaningReport()
+    pairs = _progress(read_corpora([parse_corpus(name) for name in corpora]), "reading", console)
+    training, validated = 0, 0
+    shutil.rmtree(directory, ignore_errors=True)
+    with (
+        atomic_directory(directory) as temporary,
+        (temporary / TRAINING_TEXT).open("wb") as training_file,
+        (temporary / VALIDATION_TEXT).open("wb") as validation_file,
+    ):
+        for pair in clean(pairs, cleaning, report):
+            if validation is None and is_validation(pair.source, data.validation_share):
+                validation_file.write(_line(pair))
+                validated += 1
+            else:
+                training_file.write(_line(pair))
+                training += 1
+        if validation is not None:
+            for pair in clean(read_corpora([parse_corpus(validation)]), cleaning, CleaningReport()):
+                validation_file.write(_line(pair))
+                validated += 1
+    if training == 0:
+        raise UserError(f"no pairs are left to train on in {', '.join(corpora)}\n{report.table()}")
+    if validated == 0:
+        raise UserError(
+            f"no pairs are left to validate on in {validation}"
+            if validation is not None
+            else f"the corpus of {training} pairs is too small to split validation off: "
+            "give --validation FILE, or raise data.validation_share"
+        )
+    return CleanText(directory / TRAINING_TEXT, training, validated, report)
+
+
+def read_clean_text(path: Path) -> Iterator[Pair]:
+    """Read back what `write_clean_text` wrote."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield Pair(*json.loads(line))
+
+
+def validation_sample(path: Path, pairs: int, limit: int) -> list[Pair]:
+    """At most `limit` of the `pairs` validation pairs in the file, evenly spread over it."""
+    stride = -(-pairs // limit)
+    return list(islice(read_clean_text(path), 0, None, stride))
+
+
+def build_tokenizer(text: CleanText, config: RunConfig) -> Tokenizer:
+    """Learn the subwords from the training text."""
+    return train_tokenizer(read_clean_text(text.training), config.tokenizer)
+
+
+def build_corpus(
+    text: CleanText, tokenizer: Tokenizer, config: RunConfig, directory: Path, console: Console
+) -> PreparedCorpus:
+    """Turn the training text into memory-mapped subword ids.
+
+    Raises:
+        UserError: when every pair is longer than data.max_length.
+    """
+    pairs = _progress(read_clean_text(text.training), "preparing", console, text.training_pairs)
+    corpus = prepare(pairs, tokenizer, directory, max_tokens=config.data.max_length, workers=os.cpu_count() or 1)
+    if len(corpus) == 0:
+        raise UserError(
+            f"all {text.training_pairs} pairs are longer than data.max_length = "
+            f"{config.data.max_length} subwords: raise it"
+        )
+    return corpus
+
+
+def _line(pair: Pair) -> bytes:
+    return json.dumps(pair, ensure_ascii=False).encode() + b"\n"
+
+
+def _progress(pairs: Iterable[Pair], what: str, console: Console, total: int | None = None) -> Iterable[Pair]:
+    return track(pairs, what, total=total, console=console, transient=True, disable=not console.is_terminal)

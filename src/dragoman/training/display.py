@@ -1,0 +1,77 @@
+"""What a person sees while a model trains: one live line, and a row for every validation."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dragoman.training.loop import Validation
+
+HEADER = f"{'update':>8} {'minutes':>8} {'loss':>7} {'perplexity':>10} {'BLEU':>6} {'chrF':>6}"
+
+
+class Display:
+    """Shows training on a terminal; elsewhere it prints the validation rows only."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+        self._last_report = self._started
+        self._header_shown = False
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            TextColumn("{task.percentage:>5.1f}%  {task.fields[figures]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("training", total=1.0, figures="starting")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        self._last_report = time.monotonic()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
+        """Move the live line on."""
+        now = time.monotonic()
+        rate = figures["target_tokens"] / max(now - self._last_report, 1e-9)
+        self._last_report = now
+        shown = f"update {step:,}  loss {figures['loss']:.3f}  {rate:,.0f} target tokens/s"
+        self._progress.update(self._task, completed=progress, figures=shown)
+
+    def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
+        """Print a row, and two translations to look at."""
+        if not self._header_shown:
+            self._console.print(HEADER, style="bold")
+            self._header_shown = True
+        minutes = (time.monotonic() - self._started) / 60
+        self._console.print(
+            f"{step:>8,} {minutes:>8.1f} {validation.loss:>7.3f} {validation.perplexity:>10.2f} "
+            f"{validation.bleu:>6.1f} {validation.chrf:>6.1f}{'  best so far' if best else ''}",
+            highlight=False,
+        )
+        for source, _, translation in validation.samples[:2]:
+            self._console.print(
+                f"         {escape(source)}  →  {escape(translation)}",
+                style="dim",
+                highlight=False,
+                overflow="ellipsis",
+                no_wrap=True,
+            )
+        # Validation is not training: the rate must not count its time.
+        self._last_report = time.monotonic()
+        self._progress.update(self._task, completed=progress)

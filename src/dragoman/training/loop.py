@@ -1,0 +1,463 @@
+"""The training loop: one update after another, validated, saved, resumable bit for bit on the CPU."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from dragoman.data.batching import Batch, Cursor
+from dragoman.errors import UserError
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.storage import set_weights, weights_of
+from dragoman.training.averaging import MovingAverage
+from dragoman.training.checkpoint import (
+    Checkpoint,
+    average_states,
+    checkpoint_path,
+    latest_checkpoint,
+    load_checkpoint,
+    pack_optimizer,
+    prune,
+    save_checkpoint,
+    unpack_optimizer,
+)
+from dragoman.training.curves import EventLog
+from dragoman.device import Precision
+from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.schedule import ScheduleConfig, learning_rate
+from dragoman.training.stopping import Stopped, StopRequest, stop_requests
+from dragoman.training.stream import BatchStream
+
+LOG_EVERY = 10
+CHECKPOINT_SECONDS = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How to train.
+
+    steps, minutes       the budget: updates, or wall-clock time; exactly one
+    seed                 of weights, dropout, order of batches, subword sampling
+    accumulate           batches per update
+    label_smoothing      ε_ls (section 5.4)
+    adam_betas, adam_epsilon   section 5.3
+    weight_decay         decoupled, as in AdamW; 0 as in the paper
+    clip_norm            gradients above this norm are scaled down to it; 0 is off
+    precision            "auto" takes bf16 where the device multiplies it in hardware
+    compile              "auto" compiles the model for a GPU, where it pays
+    device               "auto", "cpu", "cuda", "cuda:N"
+    subword_sampling     α of subword regularisation; 0 is off
+    validations          how many, evenly over the budget
+    best_by              which figure decides the best model, and early stopping
+    patience             validations without a better figure before training stops; 0 is never
+    average_last         at the end, try the mean of the weights at this many last validations; 0 is off
+    ema_decay            validate and keep an exponential moving average of the weights; 0 is off
+    tensorboard          also write events for TensorBoard
+    """
+
+    steps: int | None = None
+    minutes: float | None = None
+    seed: int = 1
+    accumulate: int = 1
+    label_smoothing: float = 0.1
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    adam_epsilon: float = 1e-9
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    compile: Literal["auto", "on", "off"] = "auto"
+    device: str = "auto"
+    subword_sampling: float = 0.0
+    validations: int = 10
+    best_by: Literal["bleu", "loss"] = "bleu"
+    patience: int = 0
+    average_last: int = 0
+    ema_decay: float = 0.0
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.minutes is None):
+            raise ValueError("give a budget: either steps or minutes, not both")
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"steps must be at least 1, not {self.steps}")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes must be above 0, not {self.minutes}")
+        for name in ("accumulate", "validations"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("label_smoothing", "ema_decay"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        for name in ("weight_decay", "clip_norm", "subword_sampling", "patience", "average_last"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        if not all(0 <= beta < 1 for beta in self.adam_betas):
+            raise ValueError(f"adam_betas must be in [0, 1), not {self.adam_betas}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """How good a model is on the validation set.
+
+    loss      nats per target token, without smoothing; perplexity is e^loss
+    bleu, chrf   0 to 100
+    samples   (source, reference, translation) to look at
+    """
+
+    loss: float
+    bleu: float
+    chrf: float
+    samples: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def perplexity(self) -> float:
+        """e^loss."""
+        return math.exp(min(self.loss, 700))
+
+    def better_than(self, other: "Validation | None", by: Literal["bleu", "loss"]) -> bool:
+        """Whether this is an improvement."""
+        if other is None:
+            return True
+        return self.bleu > other.bleu if by == "bleu" else self.loss < other.loss
+
+
+class Observer(Protocol):
+    """Who wants to hear how training goes: the live display, TensorBoard."""
+
+    def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
+        """Hear of LOG_EVERY more updates."""
+
+    def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
+        """Hear of a validation."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What training came to: updates made, the best validation and its step, seconds spent."""
+
+    steps: int
+    best: Validation
+    best_step: int
+    seconds: float
+    stopped_early: bool
+
+
+@dataclass
+class Position:
+    """Where training stands; all of it is in a checkpoint."""
+
+    step: int = 0
+    cursor: Cursor = Cursor()  # noqa: RUF009 - frozen
+    seconds: float = 0.0
+    validations: int = 0
+    since_best: int = 0
+    best: Validation | None = None
+    best_step: int = 0
+    # The weights at these steps are kept, to be averaged at the end.
+    validated_steps: tuple[int, ...] = ()
+    # Since the last line of the log.
+    loss_sum: float = 0.0
+    tokens: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Turn into JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> "Position":
+        """Read what `to_json` wrote."""
+        best = state["best"] and Validation(
+            **{**state["best"], "samples": tuple(tuple(sample) for sample in state["best"]["samples"])}
+        )
+        return cls(
+            **{
+                **state,
+                "cursor": Cursor(**state["cursor"]),
+                "best": best,
+                "validated_steps": tuple(state["validated_steps"]),
+            }
+        )
+
+
+def accumulate_gradients(
+    model: Seq2Seq, batches: Sequence[Batch], smoothing: float, precision: Precision, device: torch.device
+) -> tuple[Tensor, int]:
+    """Add the gradient of the mean loss per token over all `batches` to the parameters'.
+
+    The sum is divided once, by the number of target tokens in all batches, so that one batch cut into
+    two or four gives the same gradient.
+
+    Returns:
+        the summed loss in nats (a detached scalar) and the number of target tokens
+    """
+    tokens = sum(batch.target_tokens for batch in batches)
+    total = torch.zeros((), device=device)
+    for batch in (batch.to(device) for batch in batches):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            memory = model.encode(batch.source, batch.source_mask)
+            states = model.decode_states(batch.target_in, memory, batch.target_mask)
+            loss, _ = label_smoothed_loss(states, model.output.weight, batch.target_out, batch.target_mask, smoothing)
+        (loss / tokens).backward()
+        total += loss.detach()
+    return total, tokens
+
+
+@torch.inference_mode()
+def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, device: torch.device) -> float:
+    """Cross-entropy in nats per target token, without smoothing and without dropout."""
+    was_training = model.training
+    model.eval()
+    total, count = 0.0, 0
+    for batch in (batch.to(device) for batch in batches):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            memory = model.encode(batch.source, batch.source_mask)
+            states = model.decode_states(batch.target_in, memory, batch.target_mask)
+            loss, tokens = label_smoothed_loss(
+                states, model.output.weight, batch.target_out, batch.target_mask, smoothing=0.0
+            )
+        total += float(loss)
+        count += tokens
+    model.train(was_training)
+    return total / count
+
+
+class Trainer:
+    """Trains one model in one directory, from its last checkpoint if there is one.
+
+    Args:
+        model: on its device already.
+        stream: the training batches.
+        config, schedule: how to train.
+        d_model: the model's width, for the paper's schedule.
+        precision: as `choose_precision` says.
+        directory: takes checkpoints/ and log.jsonl.
+        validate: measures a model; called in evaluation mode.
+        keep_best: called with the weights whenever a validation is the best so far.
+        observers: hear of every log line.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        stream: BatchStream,
+        *,
+        config: TrainingConfig,
+        schedule: ScheduleConfig,
+        d_model: int,
+        precision: Precision,
+        directory: Path,
+        validate: Callable[[Seq2Seq], Validation],
+        keep_best: Callable[[dict[str, Tensor], int, Validation], None],
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.model = model
+        self.stream = stream
+        self.config = config
+        self.schedule = schedule
+        self.d_model = d_model
+        self.precision: Precision = precision
+        self.device = next(model.parameters()).device
+        self.checkpoints = directory / "checkpoints"
+        self.log = EventLog(directory / "log.jsonl")
+        self.validate = validate
+        self.keep_best = keep_best
+        self.observers = observers
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=0.0,
+            betas=config.adam_betas,
+            eps=config.adam_epsilon,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self.average = MovingAverage(model, config.ema_decay) if config.ema_decay > 0 else None
+        self.position = Position()
+        self._clock = time.monotonic()
+
+    def run(self) -> Outcome:
+        """Train until the budget is spent or patience is, and return how it went.
+
+        Raises:
+            Stopped: after SIGINT or SIGTERM; everything is saved, `run` again goes on.
+            UserError: when the loss is no longer finite, or a checkpoint cannot be written.
+        """
+        checkpoint = latest_checkpoint(self.checkpoints)
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        else:
+            torch.manual_seed(self.config.seed)
+        position = self.position
+        self.log.truncate_after(position.step)
+        self._clock = saved_at = time.monotonic()
+        with stop_requests() as request:
+            for batches, cursor in self._updates():
+                if self._finished():
+                    break
+                self._update(batches)
+                position.cursor = cursor
+                if self._validation_due():
+                    self._validate()
+                    self._save()
+                    saved_at = time.monotonic()
+                elif request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+                    self._save()
+                    saved_at = time.monotonic()
+                self._stop_if_requested(request)
+        self._try_average_of_last()
+        assert position.best is not None, "a run ends with a validation"
+        return Outcome(position.step, position.best, position.best_step, self._seconds(), self._out_of_patience())
+
+    def _updates(self) -> Iterator[tuple[list[Batch], Cursor]]:
+        stream = self.stream.from_cursor(self.position.cursor)
+        while True:
+            group = list(islice(stream, self.config.accumulate))
+            yield [batch for batch, _ in group], group[-1][1]
+
+    def _update(self, batches: Sequence[Batch]) -> None:
+        config, position = self.config, self.position
+        position.step += 1
+        self.model.train()
+        rate = learning_rate(self.schedule, self.d_model, position.step, self._progress())
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=False)
+        loss, tokens = accumulate_gradients(self.model, batches, config.label_smoothing, self.precision, self.device)
+        if config.clip_norm > 0:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.model, position.step)
+        position.loss_sum += float(loss)
+        position.tokens += tokens
+        if not math.isfinite(position.loss_sum):
+            raise UserError(
+                f"the loss is no longer finite at update {position.step}: lower the learning rate, or train "
+                "in precision = 'fp32'; the last checkpoint is good"
+            )
+        if position.step % LOG_EVERY == 0:
+            self._report(rate)
+
+    def _report(self, rate: float) -> None:
+        position, seconds = self.position, self._seconds()
+        figures = {
+            "loss": position.loss_sum / position.tokens,
+            "learning_rate": rate,
+            "target_tokens": float(position.tokens),
+            "elapsed": seconds,
+        }
+        self.log.append({"event": "step", "step": position.step, **figures})
+        for observer in self.observers:
+            observer.step(position.step, self._progress(), figures)
+        position.loss_sum, position.tokens = 0.0, 0
+
+    # The budget, and what hangs on it.
+
+    def _seconds(self) -> float:
+        return self.position.seconds + time.monotonic() - self._clock
+
+    def _progress(self) -> float:
+        """The share of the budget that is spent, 0 to 1."""
+        if self.config.steps is not None:
+            return min(self.position.step / self.config.steps, 1.0)
+        assert self.config.minutes is not None
+        return min(self._seconds() / (60 * self.config.minutes), 1.0)
+
+    def _out_of_patience(self) -> bool:
+        return 0 < self.config.patience <= self.position.since_best
+
+    def _finished(self) -> bool:
+        # Every run ends with a validation, so that the last weights have been looked at.
+        return self._out_of_patience() or self.position.validations >= self.config.validations
+
+    def _validation_due(self) -> bool:
+        return self._progress() * self.config.validations >= self.position.validations + 1
+
+    def _validate(self) -> None:
+        config, position = self.config, self.position
+        self.model.eval()
+        if self.average is None:
+            validation, weights = self.validate(self.model), weights_of(self.model)
+        else:
+            with self.average.swapped_in(self.model):
+                validation = self.validate(self.model)
+            weights = self.average.weights
+        # Wall clock may have passed several marks at once: they count as this one.
+        position.validations = max(position.validations + 1, int(self._progress() * config.validations))
+        position.validated_steps += (position.step,)
+        self._consider(validation, weights)
+
+    def _consider(self, validation: Validation, weights: dict[str, Tensor]) -> None:
+        """Keep the weights if they are the best so far, and tell everyone."""
+        position = self.position
+        best = validation.better_than(position.best, self.config.best_by)
+        if best:
+            # Before the checkpoint that says so: if we die between them, the same is done again.
+            self.keep_best(weights, position.step, validation)
+            position.best, position.best_step, position.since_best = validation, position.step, 0
+        else:
+            position.since_best += 1
+        self.log.append(
+            {
+                "event": "validation",
+                "step": position.step,
+                "loss": validation.loss,
+                "perplexity": validation.perplexity,
+                "bleu": validation.bleu,
+                "chrf": validation.chrf,
+                "elapsed": self._seconds(),
+            }
+        )
+        for observer in self.observers:
+            observer.validation(position.step, self._progress(), validation, best)
+
+    def _try_average_of_last(self) -> None:
+        steps = self.position.validated_steps[-self.config.average_last :]
+        if self.config.average_last < 2 or len(steps) < 2:
+            return
+        paths = [checkpoint_path(self.checkpoints, step) for step in steps]
+        average = average_states([load_checkpoint(path).tensors["model"] for path in paths])
+        set_weights(self.model, average, "the average of the last checkpoints")
+        self.model.eval()
+        self._consider(self.validate(self.model), weights_of(self.model))
+
+    # Saving and restoring.
+
+    def _save(self) -> None:
+        now = time.monotonic()
+        self.position.seconds += now - self._clock
+        self._clock = now
+        optimizer_tensors, optimizer_state = pack_optimizer(self.optimizer)
+        tensors = {
+            "model": weights_of(self.model),
+            "optimizer": optimizer_tensors,
+            "random": {"cpu": torch.get_rng_state()},
+        }
+        if self.device.type == "cuda":
+            tensors["random"]["cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.average is not None:
+            tensors["average"] = self.average.weights
+        state = {"position": self.position.to_json(), "optimizer": optimizer_state}
+        save_checkpoint(self.checkpoints, self.position.step, tensors, state)
+        kept = self.position.validated_steps[-self.config.average_last :] if self.config.average_last else ()
+        prune(self.checkpoints, keep={*kept, self.position.step}, keep_last=2)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        tensors, state = checkpoint.tensors, checkpoint.state
+        set_weights(self.model, tensors["model"], "checkpoint")
+        unpack_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"])
+        if self.average is not None:
+            self.average.weights = {name: tensor.to(self.device) for name, tensor in tensors["average"].items()}
+        torch.set_rng_state(tensors["random"]["cpu"])
+        if self.device.type == "cuda" and "cuda" in tensors["random"]:
+            torch.cuda.set_rng_state(tensors["random"]["cuda"], self.device)
+        self.position = Position.from_json(state["position"])
+
+    def _stop_if_requested(self, request: StopRequest) -> None:
+        if request.signal_number is not None:
+            raise Stopped(request.signal_number, self.position.step)

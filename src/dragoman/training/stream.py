@@ -1,0 +1,45 @@
+"""The endless stream of training batches, which can be entered at any cursor."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, collate
+from dragoman.data.prepared import PreparedCorpus
+from dragoman.data.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class BatchStream:
+    """Batches of a prepared corpus: a pure function of the seed and the cursor.
+
+    sampling_alpha   0: the best segmentation, as prepared; above: segmentations are sampled anew for
+                     every batch with this smoothing (subword regularisation, Kudo 2018)
+    """
+
+    corpus: PreparedCorpus
+    tokenizer: Tokenizer
+    batching: BatchingConfig
+    seed: int
+    sampling_alpha: float = 0.0
+
+    def from_cursor(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
+        """Yield each batch with the cursor that stands after it."""
+        lengths = (self.corpus.source_lengths, self.corpus.target_lengths)
+        for following, rows in batches(*lengths, self.batching, self.seed, cursor):
+            sources = [self.corpus.source(int(row)).tolist() for row in rows]
+            targets = [self.corpus.target(int(row)).tolist() for row in rows]
+            if self.sampling_alpha > 0:
+                # The seed belongs to the place in the stream, so that a resumed run draws the same.
+                place = f"{self.seed} {following}".encode()
+                seed = int.from_bytes(hashlib.sha256(place).digest()[:4], "big")
+                tokenizer = self.tokenizer
+                yield (
+                    collate(
+                        tokenizer.sample_source(tokenizer.decode_source(sources), self.sampling_alpha, seed),
+                        tokenizer.sample_target(tokenizer.decode_target(targets), self.sampling_alpha, seed),
+                    ),
+                    following,
+                )
+            else:
+                yield collate(sources, targets), following

@@ -1,0 +1,39 @@
+"""Events for TensorBoard, an optional extra."""
+
+from pathlib import Path
+
+from dragoman.errors import UserError
+from dragoman.training.loop import Validation
+
+
+class TensorBoard:
+    """Writes every log line as scalars into `directory`.
+
+    Raises:
+        UserError: when tensorboard is not installed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError(
+                "training.tensorboard is on, but tensorboard is not installed: pip install 'dragoman[tensorboard]'"
+            ) from None
+        self._writer = SummaryWriter(str(directory))
+
+    def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
+        """Write the figures of LOG_EVERY updates."""
+        for name, value in figures.items():
+            self._writer.add_scalar(f"training/{name}", value, step)
+
+    def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
+        """Write a validation, with its sample translations as text."""
+        for name in ("loss", "perplexity", "bleu", "chrf"):
+            self._writer.add_scalar(
+                f"validation/{name}", getattr(validation, name), step
+            )
+        for number, (source, reference, translation) in enumerate(validation.samples):
+            text = f"{source}\n\n→ {translation}\n\n({reference})"
+            self._writer.add_text(f"sample/{number}", text, step)
+        self._writer.flush()

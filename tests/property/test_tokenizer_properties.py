@@ -1,0 +1,38 @@
+"""Any text goes through the tokenizer and comes back."""
+
+import functools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.data.readers import Pair
+from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+
+# Text of all characters, and text dense in those that sentencepiece treats in a way of its own.
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+AWKWARD = st.text(alphabet="▁  \t\r\n\0ab<>s/\u2028\u2047\u2585\ufeff\U0010ffff", max_size=30)
+LINES = st.lists(ANY | AWKWARD, max_size=5)
+
+
+@functools.cache
+def tokenizer(kind: str) -> Tokenizer:
+    text = [f"the {a} cat of {b} ▁ <s>" for a in ("big", "old", "red") for b in ("me", "you", "it")]
+    pairs = [Pair(line, line.upper()) for line in text]
+    return train_tokenizer(pairs, TokenizerConfig(kind=kind, vocabulary_size=330))  # type: ignore[arg-type]
+
+
+@given(LINES, st.sampled_from(["unigram", "bpe"]))
+@settings(deadline=None)
+def test_round_trip(lines: list[str], kind: str) -> None:
+    ids = tokenizer(kind).encode_source(lines)
+    assert tokenizer(kind).decode_source(ids) == lines
+    # A line's ids do not depend on its neighbours.
+    assert ids == [tokenizer(kind).encode_source([line])[0] for line in lines]
+
+
+@given(LINES, st.sampled_from(["unigram", "bpe"]), st.integers(0, 2**63))
+@settings(deadline=None, max_examples=50)
+def test_sampled_segmentations_spell_the_same_text(lines: list[str], kind: str, seed: int) -> None:
+    ids = tokenizer(kind).sample_target(lines, 0.1, seed)
+    assert tokenizer(kind).decode_target(ids) == lines
+    assert tokenizer(kind).sample_target(lines, 0.1, seed) == ids

@@ -1,0 +1,183 @@
+"""The whole way: train on number words, translate unseen numbers, be interrupted and go on."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.data.readers import Pair
+from dragoman.decoding.search import SearchConfig
+from dragoman.decoding.translator import Translator
+from dragoman.errors import UserError
+from dragoman.run import train
+from dragoman.training.checkpoint import list_steps
+from dragoman.training.loop import Trainer
+from dragoman.training.stopping import Stopped
+from tests.system.number_words import split_numbers
+
+
+def write_tsv(path: Path, pairs: list[Pair]) -> Path:
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> tuple[str, str, list[Pair]]:
+    training, validation, test = split_numbers()
+    return (
+        str(write_tsv(tmp_path / "train.tsv", training)),
+        str(write_tsv(tmp_path / "valid.tsv", validation)),
+        test,
+    )
+
+
+@pytest.mark.slow
+def test_tiny_learns_to_translate_unseen_numbers(numbers: tuple[str, str, list[Pair]], tmp_path: Path) -> None:
+    training, validation, test = numbers
+    settings = {
+        "preset": "tiny",
+        "tokenizer": {"vocabulary_size": 400},
+        "model": {"dropout": 0.0, "norm_placement": "pre"},
+        "schedule": {"kind": "cosine", "peak_learning_rate": 4e-3, "warmup": 100},
+        "training": {"steps": 1000, "validations": 2, "precision": "fp32"},
+    }
+    outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
+    assert outcome.steps == 1000
+    translator = Translator.load(tmp_path / "model", device="cpu")
+    translations = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
+    right = sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=True))
+    assert right >= 0.98 * len(test), f"only {right} of {len(test)} unseen numbers are right"
+
+
+TINY_RUN = {
+    "preset": "tiny",
+    "tokenizer": {"vocabulary_size": 400},
+    "batching": {"batch_tokens": 256, "window": 200},
+    "schedule": {"kind": "linear", "peak_learning_rate": 1e-3, "warmup": 5},
+    "training": {
+        "steps": 40,
+        "validations": 4,
+        "accumulate": 2,
+        "subword_sampling": 0.1,
+        "ema_decay": 0.9,
+        "average_last": 2,
+    },
+}
+
+
+@pytest.fixture
+def few_numbers(tmp_path: Path) -> tuple[str, str]:
+    training, validation, _ = split_numbers()
+    return (
+        str(write_tsv(tmp_path / "few.tsv", training[:600])),
+        str(write_tsv(tmp_path / "few-valid.tsv", validation[:20])),
+    )
+
+
+@pytest.fixture
+def interrupt_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Updates after which training gets a SIGTERM from itself; filled by the test."""
+    moments: list[int] = []
+    update = Trainer._update
+
+    def update_then_signal(self: Trainer, batches: object) -> None:
+        update(self, batches)  # type: ignore[arg-type]
+        if self.position.step in moments:
+            moments.remove(self.position.step)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Trainer, "_update", update_then_signal)
+    yield moments
+    assert not moments, "a moment of interruption never came"
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
+    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int]
+) -> None:
+    training, validation = few_numbers
+    whole = train([training], tmp_path / "whole", validation=validation, settings=TINY_RUN)
+    # In mid-epoch, at a validation, and just before the end.
+    interrupt_after += [7, 20, 39]
+    for step in (7, 20, 39):
+        with pytest.raises(Stopped) as stopped:
+            train([training], tmp_path / "broken", validation=validation, settings=TINY_RUN)
+        assert stopped.value.signal_number == signal.SIGTERM
+        assert list_steps(tmp_path / "broken/run/checkpoints")[-1] == step
+    resumed = train([training], tmp_path / "broken", validation=validation, settings=TINY_RUN)
+
+    assert (resumed.best, resumed.best_step) == (whole.best, whole.best_step)
+    for file in ("model.safetensors", "run/checkpoints/step-00000040/model.safetensors"):
+        expected, actual = load_file(tmp_path / "whole" / file), load_file(tmp_path / "broken" / file)
+        assert expected.keys() == actual.keys()
+        for name, tensor in expected.items():
+            assert torch.equal(tensor, actual[name]), name
+    events = [
+        [
+            {key: value for key, value in json.loads(line).items() if key not in ("elapsed", "tokens_per_second")}
+            for line in (tmp_path / run / "run/log.jsonl").read_text().splitlines()
+        ]
+        for run in ("whole", "broken")
+    ]
+    assert events[0] == events[1]
+
+
+def test_the_same_command_after_the_end_changes_nothing(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    training, validation = few_numbers
+    first = train([training], tmp_path / "model", validation=validation, settings=TINY_RUN)
+    weights = (tmp_path / "model/model.safetensors").read_bytes()
+    second = train([training], tmp_path / "model", validation=validation, settings=TINY_RUN)
+    assert (second.best, second.best_step, second.steps) == (first.best, first.best_step, first.steps)
+    assert (tmp_path / "model/model.safetensors").read_bytes() == weights
+
+
+def test_other_settings_in_the_same_directory_are_refused(
+    few_numbers: tuple[str, str], tmp_path: Path
+) -> None:
+    training, validation = few_numbers
+    train([training], tmp_path / "model", validation=validation, settings=TINY_RUN)
+    other = {**TINY_RUN, "batching": {"batch_tokens": 128, "window": 200}}
+    with pytest.raises(UserError, match=r"batching\.batch_tokens"):
+        train([training], tmp_path / "model", validation=validation, settings=other)
+
+
+def test_a_directory_with_other_files_is_left_alone(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "thesis"
+    out.mkdir()
+    (out / "chapter1.tex").write_text("dear")
+    with pytest.raises(UserError, match="another --out"):
+        train([few_numbers[0]], out, settings=TINY_RUN)
+    assert [path.name for path in out.iterdir()] == ["chapter1.tex"]
+
+
+def test_a_bad_line_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+    corpus = tmp_path / "bad.tsv"
+    corpus.write_bytes(b"one\teins\nno tab here\n")
+    with pytest.raises(UserError, match=r"bad\.tsv:2"):
+        train([str(corpus)], tmp_path / "model", settings=TINY_RUN)
+    assert not (tmp_path / "model/model.safetensors").exists()
+
+
+def test_a_misspelt_setting_names_its_neighbour_before_the_corpus_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"training\.steps"):
+        train(["missing.tsv"], tmp_path / "model", settings={"training": {"stpes": 3}})
+
+
+def test_the_wall_clock_is_a_budget(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    training, validation = few_numbers
+    settings = {
+        **TINY_RUN,
+        "schedule": {},
+        "training": {"minutes": 0.05, "validations": 2},
+    }
+    outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
+    assert outcome.seconds >= 3
+    rates = [
+        json.loads(line)["learning_rate"]
+        for line in (tmp_path / "model/run/log.jsonl").read_text().splitlines()
+        if '"step"' in line and "learning_rate" in line
+    ]
+    assert rates[-1] < max(rates), "the schedule was not fitted to the budget"

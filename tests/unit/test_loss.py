@@ -1,0 +1,175 @@
+"""The chunked loss against the formula: values, gradients, counts."""
+
+import math
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dragoman.training import loss
+from dragoman.training.loss import CHUNK, label_smoothed_loss, naive_loss
+
+B, D, V = 3, 12, 23
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def case(length: int, share: float = 0.7) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """States, weight, target and which of it is real."""
+    generator = torch.Generator().manual_seed(length)
+    target = torch.randint(V, (B, length), generator=generator)
+    real = torch.rand(B, length, generator=generator) < share
+    return random(B, length, D), random(V, D, seed=1), target, real
+
+
+def gradients(
+    fast: bool, states: Tensor, weight: Tensor, target: Tensor, real: Tensor, smoothing: float, factor: float
+) -> tuple[Tensor, int, Tensor, Tensor]:
+    states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
+    if fast:
+        total, count = label_smoothed_loss(states, weight, target, real, smoothing)
+    else:
+        total, count = naive_loss(states @ weight.t(), target, real, smoothing)
+    (total * factor).backward()
+    assert states.grad is not None
+    assert weight.grad is not None
+    return total.detach(), count, states.grad, weight.grad
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_naive_is_torchs_cross_entropy(smoothing: float) -> None:
+    states, weight, target, real = case(9)
+    logits = states @ weight.t()
+    total, count = naive_loss(logits, target, real, smoothing)
+    expected = F.cross_entropy(logits[real], target[real], reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(total, expected)
+    assert count == real.sum()
+
+
+def test_values_that_can_be_told() -> None:
+    """Equal logits cost log V, whatever the smoothing; a certain, right answer costs nothing without it."""
+    target, real = torch.zeros(1, 4, dtype=torch.int64), torch.ones(1, 4, dtype=torch.bool)
+    for smoothing in (0.0, 0.1, 0.5):
+        total, count = label_smoothed_loss(torch.zeros(1, 4, D), random(V, D), target, real, smoothing)
+        assert float(total) == pytest.approx(4 * math.log(V), rel=1e-6)
+        assert count == 4
+    certain = torch.zeros(V, D)
+    certain[0] = 100
+    total, _ = label_smoothed_loss(torch.ones(1, 4, D), certain, target, real, 0.0)
+    assert float(total) == pytest.approx(0, abs=1e-3)
+    # Large logits do not overflow: 1,200 nats for every wrong token.
+    total, _ = label_smoothed_loss(torch.ones(1, 4, D), certain, target + 1, real, 0.0)
+    assert float(total) == pytest.approx(4 * 1200, rel=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("length", [1, 9, CHUNK // B + 1, CHUNK])
+def test_chunked_equals_naive(smoothing: float, length: int) -> None:
+    """Less than a chunk, just over one, and three; the gradient carries the factor that backward gets."""
+    inputs = case(length, share=1.0 if length != 9 else 0.7)
+    for factor in (1.0, 0.125):
+        found = gradients(True, *inputs, smoothing, factor)
+        expected = gradients(False, *inputs, smoothing, factor)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    states_gradient = found[2]
+    assert states_gradient[~inputs[3]].eq(0).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 1000])
+def test_the_size_of_a_chunk_does_not_matter(rows: int) -> None:
+    inputs = case(9)
+    expected = gradients(True, *inputs, 0.1, 1.0)
+    with patch.object(loss, "CHUNK", rows):
+        torch.testing.assert_close(gradients(True, *inputs, 0.1, 1.0), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_padding_does_not_matter() -> None:
+    states, weight, target, real = case(9)
+    expected = gradients(True, states, weight, target, real, 0.1, 1.0)
+    other = torch.where(real.unsqueeze(-1), states, 1e4)
+    found = gradients(True, other, weight, torch.where(real, target, 0), real, 0.1, 1.0)
+    torch.testing.assert_close(found, expected)
+
+
+def test_nothing_real_costs_nothing() -> None:
+    states, weight, target, real = case(9)
+    total, count, states_gradient, weight_gradient = gradients(
+        True, states, weight, target, torch.zeros_like(real), 0.1, 1.0
+    )
+    assert (float(total), count) == (0.0, 0)
+    assert states_gradient.eq(0).all()
+    assert weight_gradient.eq(0).all()
+
+
+def test_a_batch_cut_in_two_sums_to_the_whole() -> None:
+    """The sum and the count are what micro-batches and ranks add up."""
+    states, weight, target, real = case(40)
+    whole = gradients(True, states, weight, target, real, 0.1, 1.0)
+    first = gradients(True, states[:1], weight, target[:1], real[:1], 0.1, 1.0)
+    rest = gradients(True, states[1:], weight, target[1:], real[1:], 0.1, 1.0)
+    torch.testing.assert_close(first[0] + rest[0], whole[0])
+    assert first[1] + rest[1] == whole[1]
+    torch.testing.assert_close(torch.cat((first[2], rest[2])), whole[2])
+    torch.testing.assert_close(first[3] + rest[3], whole[3], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_half_precision_is_near(smoothing: float) -> None:
+    """bf16 inputs; sums stay in float32: 768 rows must not lose what a bf16 sum of them would."""
+    states, weight, target, real = case(CHUNK, share=1.0)
+    expected = gradients(False, states, weight, target, real, smoothing, 1.0)
+    found = gradients(True, states.bfloat16(), weight, target, real, smoothing, 1.0)
+    assert found[0].dtype == torch.float32
+    assert found[2].dtype == torch.bfloat16
+    assert found[3].dtype == torch.float32
+    torch.testing.assert_close(found[0], expected[0], rtol=2e-3, atol=0)
+    for one, other in zip(found[2:], expected[2:], strict=True):
+        assert ((one - other).norm() / other.norm()).item() < 0.01
+
+
+def test_autocast_projects_in_its_type() -> None:
+    """As a linear layer would: float32 in, float32 gradients out, products in bf16."""
+    inputs = case(CHUNK)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(True, *inputs, 0.1, 1.0)
+    rounded = (inputs[0].bfloat16().float(), inputs[1].bfloat16().float(), *inputs[2:])
+    expected = gradients(False, *rounded, 0.1, 1.0)
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-3, atol=0)
+    for one, other in zip(found[2:], expected[2:], strict=True):
+        assert one.dtype == torch.float32
+        assert ((one - other).norm() / other.norm()).item() < 0.01
+
+
+def test_without_gradients() -> None:
+    inputs = case(9)
+    expected, count = label_smoothed_loss(*inputs, 0.1)
+    assert not expected.requires_grad
+    states, weight = inputs[0].requires_grad_(), inputs[1].requires_grad_()
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            found, found_count = label_smoothed_loss(states, weight, *inputs[2:], 0.1)
+        assert float(found) == float(expected)
+        assert not found.requires_grad
+        assert found_count == count
+
+
+def test_a_frozen_projection() -> None:
+    states, weight, target, real = case(9)
+    states.requires_grad_()
+    label_smoothed_loss(states, weight, target, real, 0.1)[0].backward()
+    expected = gradients(False, states.detach(), weight, target, real, 0.1, 1.0)
+    torch.testing.assert_close(states.grad, expected[2])
+    assert weight.grad is None
+
+
+def test_a_tied_matrix_gets_both_gradients() -> None:
+    """Embedding and projection are one matrix, as in the model."""
+    _, weight, target, real = case(9)
+    found, expected = weight.clone().requires_grad_(), weight.clone().requires_grad_()
+    label_smoothed_loss(F.embedding(target, found).sin(), found, target, real, 0.1)[0].backward()
+    naive_loss(F.embedding(target, expected).sin() @ expected.t(), target, real, 0.1)[0].backward()
+    torch.testing.assert_close(found.grad, expected.grad, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,260 @@
+"""Settings: what is read back is what was written, and every mistake names its place."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import UserError
+from dragoman.settings import apply_overrides, differences, from_mapping, load_toml, to_mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clip:
+    norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.norm <= 0:
+            raise ValueError(f"norm must be above 0, not {self.norm}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    steps: int = 1000
+    rate: float = 0.5
+    compile: bool = False
+    kind: Literal["paper", "cosine"] = "paper"
+    betas: tuple[float, ...] = (0.9, 0.98)
+    window: tuple[int, float] = (1, 2.0)
+    minutes: float | None = None
+    clip: Clip | None = Clip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    name: str
+    out: Path | None = None
+    training: Training = field(default_factory=Training)
+    clips: tuple[Clip, ...] = ()
+
+
+def read(text: str) -> Run:
+    return from_mapping(Run, apply_overrides({"name": "x"}, text.split("\n")), "run.toml")
+
+
+def test_every_type_is_read() -> None:
+    mapping = {
+        "name": "demo",
+        "out": "models/demo",
+        "training": {
+            "steps": 20,
+            "rate": 1,
+            "compile": True,
+            "kind": "cosine",
+            "betas": [0.8, 1],
+            "minutes": 5,
+            "clip": {"norm": 2.5},
+        },
+        "clips": [{"norm": 1.0}, {}],
+    }
+    run = from_mapping(Run, mapping, "run.toml")
+    assert run == Run(
+        name="demo",
+        out=Path("models/demo"),
+        training=Training(
+            steps=20,
+            rate=1.0,
+            compile=True,
+            kind="cosine",
+            betas=(0.8, 1.0),
+            minutes=5.0,
+            clip=Clip(norm=2.5),
+        ),
+        clips=(Clip(), Clip()),
+    )
+    assert isinstance(run.training.rate, float)
+    assert isinstance(run.training.betas[1], float)
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+clips = st.builds(Clip, norm=finite.filter(lambda x: x > 0))
+trainings = st.builds(
+    Training,
+    steps=st.integers(),
+    rate=finite,
+    compile=st.booleans(),
+    kind=st.sampled_from(["paper", "cosine"]),
+    betas=st.lists(finite).map(tuple),
+    window=st.tuples(st.integers(), finite),
+    minutes=st.none() | finite,
+    clip=st.none() | clips,
+)
+paths = st.text("ab/.", min_size=1).map(Path)
+runs = st.builds(
+    Run,
+    name=st.text(),
+    out=st.none() | paths,
+    training=trainings,
+    clips=st.lists(clips, max_size=2).map(tuple),
+)
+
+
+@given(runs)
+def test_settings_survive_the_way_through_json(run: Run) -> None:
+    mapping = json.loads(json.dumps(to_mapping(run), allow_nan=False))
+    assert from_mapping(Run, mapping, "config.json") == run
+    assert differences(to_mapping(run), mapping) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "training.stpes=1",
+            "unknown key training.stpes in run.toml: did you mean training.steps?",
+        ),
+        ("trainning.steps=1", "unknown key trainning in run.toml: did you mean training?"),
+        ("steps=1", "unknown key steps in run.toml: did you mean training.steps?"),
+        ("training.clip.nrom=1", "did you mean training.clip.norm?"),
+        ("training.clip.xyz=1", "known keys: training.clip.norm"),
+        ("training=5", "training in run.toml: expected a table of settings, got 5"),
+        ("training.steps=1.0", "training.steps in run.toml: expected a whole number, got 1.0"),
+        ("training.steps=true", "expected a whole number, got True"),
+        ("training.steps=none", "expected a whole number, got 'none'"),
+        ("training.rate=false", "training.rate in run.toml: expected a finite number, got False"),
+        ("training.rate=nan", "expected a finite number, got nan"),
+        ("training.rate=-inf", "expected a finite number, got -inf"),
+        ("training.rate=1" + "0" * 400, "expected a finite number, got 1000"),
+        ("training.rate=fast", "expected a finite number, got 'fast'"),
+        ("training.compile=1", "training.compile in run.toml: expected true or false, got 1"),
+        ("training.kind=linear", "expected one of 'paper', 'cosine', got 'linear'"),
+        ("training.betas=0.9", "training.betas in run.toml: expected a list, got 0.9"),
+        ("training.betas=[0.9, 'x']", "training.betas[1] in run.toml: expected a finite number"),
+        ("training.window=[1]", "training.window in run.toml: expected a list of 2, got [1]"),
+        ("training.window=[1.0, 2]", "training.window[0] in run.toml: expected a whole number"),
+        ("training.minutes=true", "training.minutes in run.toml: expected a finite number"),
+        ("name=5", "name in run.toml: expected text in quotes, got 5"),
+        ("out=5", "out in run.toml: expected a path in quotes, got 5"),
+        ("training.clip.norm=0", "training.clip in run.toml: norm must be above 0, not 0.0"),
+        ("clips=[{norm = -1}]", "clips[0] in run.toml: norm must be above 0"),
+    ],
+)
+def test_a_mistake_names_its_place(override: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        read(override)
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(UserError, match=r"^name is missing in run\.toml$"):
+        from_mapping(Run, {}, "run.toml")
+
+
+def test_a_mistake_of_the_outermost_settings_names_the_file() -> None:
+    with pytest.raises(UserError, match=r"^run\.toml: norm must be above 0"):
+        from_mapping(Clip, {"norm": -1}, "run.toml")
+
+
+def test_a_type_that_settings_do_not_know_is_the_programmers_mistake() -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        value: complex
+
+    with pytest.raises(TypeError, match="complex"):
+        from_mapping(Odd, {"value": 1}, "run.toml")
+
+
+def test_the_word_none_stands_for_null() -> None:
+    run = read("training.clip=none\ntraining.minutes=none\nout=none")
+    assert run == Run(name="x", training=Training(clip=None))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2000", 2000),
+        (" 2000 ", 2000),
+        ("1e-4", 1e-4),
+        ("true", True),
+        ('"2000"', "2000"),
+        ("[1, 2]", [1, 2]),
+        ("", ""),
+        ("plain words", "plain words"),
+        ("a=b", "a=b"),
+        ("007", "007"),
+        ("2024-01-31", "2024-01-31"),
+        ("12:30:00", "12:30:00"),
+        ("1\nname = 2", "1\nname = 2"),
+        ("'open", "'open"),
+        ("[" * 100_000, "[" * 100_000),
+        ("9" * 5000, "9" * 5000),
+    ],
+)
+def test_an_override_is_a_toml_value_or_text(text: str, value: object) -> None:
+    found = apply_overrides({}, [f"a.b={text}"])
+    assert found == {"a": {"b": value}}
+    assert type(found["a"]["b"]) is type(value)  # type: ignore[index]
+
+
+def test_overrides_leave_the_given_mapping_alone() -> None:
+    mapping = {"training": {"steps": 1, "rate": 2}}
+    changed = apply_overrides(mapping, ["training.steps=3", "training.steps=4", "name=y"])
+    assert changed == {"training": {"steps": 4, "rate": 2}, "name": "y"}
+    assert mapping == {"training": {"steps": 1, "rate": 2}}
+
+
+@pytest.mark.parametrize("override", ["training.steps", "=3", "training.=3", ".steps=3", ""])
+def test_an_override_without_key_or_value_is_refused(override: str) -> None:
+    with pytest.raises(UserError, match=r"write a\.b=value"):
+        apply_overrides({}, [override])
+
+
+def test_an_override_below_a_value_is_refused() -> None:
+    with pytest.raises(UserError, match=r"training\.steps is 5, not a table"):
+        apply_overrides({"training": {"steps": 5}}, ["training.steps.more=1"])
+
+
+def test_toml_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(b'\xef\xbb\xbfname = "\xc3\xbc"\r\n[training]\r\nsteps = 5\r\n')
+    assert load_toml(path) == {"name": "ü", "training": {"steps": 5}}
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"a = 1\nb = \nc = 2\n", 2),
+        (b"a = 1\r\n\r\nb = \r\nc = 2\r\n", 3),
+        (b"a = 1\na = 2\n", 2),
+        (b"a = 1\nb = [1,\n", 2),
+        (b"a = 1\nb = 'caf\xe9'\n", 2),
+        (b"a = 1\n\n\x00", 3),
+        (b"a = " + b"[" * 100_000, 1),
+        (b"a = " + b"9" * 5000, 1),
+    ],
+)
+def test_a_bad_toml_file_names_file_and_line(tmp_path: Path, data: bytes, line: int) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=re.escape(f"{path}:{line}: not ")):
+        load_toml(path)
+
+
+def test_a_missing_toml_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"run\.toml: cannot be read: No such file"):
+        load_toml(tmp_path / "run.toml")
+
+
+def test_differences_name_key_and_both_values() -> None:
+    old = to_mapping(Run(name="x", training=Training(clip=None)))
+    new = to_mapping(Run(name="y", training=Training(steps=5)))
+    assert differences(old, new) == [
+        "name: x -> y",
+        "training.steps: 1000 -> 5",
+        "training.clip: None -> {'norm': 1.0}",
+    ]
+    assert differences({"gone": 1}, {"new": 2}) == ["gone: 1 -> (absent)", "new: (absent) -> 2"]

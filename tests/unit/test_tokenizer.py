@@ -1,0 +1,164 @@
+"""The tokenizer: what it accepts, gives back, saves and refuses."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.readers import Pair
+from dragoman.data.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    Tokenizer,
+    TokenizerConfig,
+    train_tokenizer,
+)
+from dragoman.errors import UserError
+
+ENGLISH = ["one", "two", "three", "four", "five", "hundred", "thousand", "and"]
+GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "hundert", "tausend", "und"]
+
+
+def pairs() -> Iterator[Pair]:
+    for i in range(400):
+        places = [(i * step) % 8 for step in (1, 3, 5, 7)]
+        yield Pair(" ".join(ENGLISH[p] for p in places), " ".join(GERMAN[p] for p in places))
+
+
+def config(**changes: object) -> TokenizerConfig:
+    return TokenizerConfig(**({"vocabulary_size": 320} | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return train_tokenizer(pairs(), config(kind=request.param))
+
+
+def test_known_words_take_few_subwords_and_no_special_symbols(tokenizer: Tokenizer) -> None:
+    [ids] = tokenizer.encode_source(["three hundred and four"])
+    assert len(ids) <= 8
+    assert not {PAD, UNK, BOS, EOS} & set(ids)
+    assert tokenizer.decode_source([ids]) == ["three hundred and four"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "  two  spaces ", "tab\tand\r", "NUL\0x", "a\nb", "\u2028\u2029\x85\x0b", "\ufeff",
+     "▁", "a▁b ▁▁", "\U0010ffff▁", "<s> </s> <pad> <unk> <0x41>", "中文😀", "é é", "\ufffd"],
+)  # fmt: skip
+def test_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode_target([text])
+    assert not {PAD, UNK, BOS, EOS} & set(ids[0])
+    assert tokenizer.decode_target(ids) == [text]
+
+
+def test_lone_surrogates_become_replacement_characters(tokenizer: Tokenizer) -> None:
+    rows = tokenizer.encode_source(["a\ud800b", "\ud83d\ude00"])
+    assert tokenizer.decode_source(rows) == ["a\ufffdb", "😀"]
+
+
+def test_ids_that_are_not_utf8_decode_to_replacement_characters(tokenizer: Tokenizer) -> None:
+    first_byte_of_three = tokenizer.encode_source(["中"])[0][-3]
+    assert "\ufffd" in tokenizer.decode_source([[first_byte_of_three]])[0]
+
+
+def test_no_lines_and_empty_rows(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode_source([]) == []
+    assert tokenizer.sample_source([], 0.1, 0) == []
+    assert tokenizer.decode_source([]) == []
+    assert tokenizer.decode_source([[], []]) == ["", ""]
+
+
+def test_threads_do_not_change_the_encoding(tokenizer: Tokenizer) -> None:
+    lines = [pair.source for pair in pairs()]
+    assert tokenizer.encode_source(lines, workers=4) == tokenizer.encode_source(lines)
+
+
+def test_sampling_is_a_function_of_lines_alpha_and_seed(tokenizer: Tokenizer) -> None:
+    lines = [*(pair.source for pair in list(pairs())[:50]), "▁ and"]
+    first = tokenizer.sample_source(lines, 0.2, seed=7)
+    tokenizer.sample_source(lines, 0.2, seed=8)
+    assert tokenizer.sample_source(lines, 0.2, seed=7) == first
+    assert tokenizer.sample_source(lines, 0.2, seed=8) != first
+    assert tokenizer.sample_source(lines[:1], 0.2, seed=7) == first[:1]
+    assert tokenizer.decode_source(first) == lines
+
+
+def test_training_is_deterministic_and_separate_vocabularies_differ() -> None:
+    joint = [train_tokenizer(pairs(), config()) for _ in range(2)]
+    assert joint[0].vocabulary_hash == joint[1].vocabulary_hash
+    separate = train_tokenizer(pairs(), config(joint=False))
+    assert not separate.joint
+    assert separate.vocabulary_hash != joint[0].vocabulary_hash
+    english = separate.encode_source(["thousand"]), separate.encode_target(["thousand"])
+    assert len(english[0][0]) < len(english[1][0])
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_small_corpus_gets_a_smaller_vocabulary(kind: str) -> None:
+    tokenizer = train_tokenizer(pairs(), config(kind=kind, vocabulary_size=30_000))
+    assert 260 < tokenizer.source_size < 1000
+    assert tokenizer.source_size == tokenizer.target_size
+
+
+def test_training_on_hostile_lines_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    hostile = ["", " ", "▁", "\0", "a\nb", "\ud800", "\t", "\u2047", "q" * 100_000]
+    train_tokenizer([*pairs(), *(Pair(text, text) for text in hostile)], config())
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_only_a_sample_is_learned_from() -> None:
+    noise = (Pair("xyzzy" * 3, "xyzzy" * 3) for _ in range(3))
+    few = train_tokenizer([*pairs(), *noise], config(max_training_pairs=20))
+    assert few.decode_source(few.encode_source(["one xyzzy"])) == ["one xyzzy"]
+    assert few.vocabulary_hash != train_tokenizer([*pairs(), *noise], config()).vocabulary_hash
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_save_and_load(tmp_path: Path, joint: bool) -> None:
+    # The directory holds a model of the other kind already.
+    train_tokenizer(pairs(), config(joint=not joint)).save(tmp_path)
+    tokenizer = train_tokenizer(pairs(), config(joint=joint))
+    tokenizer.save(tmp_path)
+    loaded = Tokenizer.load(tmp_path)
+    assert loaded.joint == joint
+    assert loaded.vocabulary_hash == tokenizer.vocabulary_hash
+    assert loaded.encode_target(["fünf"]) == tokenizer.encode_target(["fünf"])
+
+
+def test_load_refuses_missing_and_damaged_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match=r"no tokenizer\.model"):
+        Tokenizer.load(tmp_path)
+    train_tokenizer(pairs(), config(joint=False)).save(tmp_path)
+    target = tmp_path / "tokenizer.target.model"
+    for content in (b"", b"garbage", target.read_bytes()[:-7]):
+        target.write_bytes(content)
+        with pytest.raises(UserError, match=r"tokenizer\.target\.model: .*cannot be read"):
+            Tokenizer.load(tmp_path)
+    target.unlink()
+    with pytest.raises(UserError, match=r"tokenizer\.target\.model"):
+        Tokenizer.load(tmp_path)
+    assert capfd.readouterr().err == ""
+
+
+def test_training_failures_say_what_to_do() -> None:
+    with pytest.raises(UserError, match="no text"):
+        train_tokenizer([], config())
+    with pytest.raises(UserError, match="max_line_bytes"):
+        train_tokenizer([Pair("a" * 50, "b" * 50)], config(max_line_bytes=10))
+    many = [Pair(chr(0x4E00 + i), chr(0x5E00 + i)) for i in range(500)]
+    with pytest.raises(UserError, match="vocabulary_size 320 cannot hold"):
+        train_tokenizer(many, config())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kind": "word"}, {"vocabulary_size": 10}, {"max_training_pairs": 0}, {"max_line_bytes": 0},
+     {"character_coverage": 1.5}],
+)  # fmt: skip
+def test_config_is_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(UserError, match=next(iter(wrong)).replace("kind", "kind is 'word'")):
+        config(**wrong)
