@@ -1,7 +1,7 @@
 """Translators that need no training: one that copies, and one with random weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -11,12 +11,16 @@ from dragoman.data.readers import Pair
 from dragoman.data.subwords import EOS
 from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.decoding.translator import Translator
+from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 
 WORDS = ["the", "lamp", "is", "on", "off", "in", "kitchen", "garden", "door", "window"]
 WORDS += ["open", "closed", "turn", "light", "please", "wait", "now"]
+
+# Threads that wait for each other take longer than one for steps as small as these.
+torch.set_num_threads(1)
 
 
 @cache
@@ -27,14 +31,19 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer(pairs, TokenizerConfig(vocabulary_size=340))
 
 
+def model_config() -> TransformerConfig:
+    """`tiny` with one layer on each side."""
+    size = tokenizer().source_size
+    return replace(tiny(size, size, joint=True), encoder_layers=1, decoder_layers=1)
+
+
 @cache
 def random_models(count: int) -> tuple[Seq2Seq, ...]:
     """Transformers of random weights, scaled so that their distributions are not flat."""
     models = []
     for seed in range(count):
         torch.manual_seed(seed)
-        size = tokenizer().source_size
-        model = build_transformer(tiny(size, size, joint=True))
+        model = build_transformer(model_config())
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(1.3)

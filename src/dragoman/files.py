@@ -28,13 +28,15 @@ def write_atomically(path: Path, data: bytes) -> None:
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Give a new directory to fill, which becomes `path` when the block ends without an error.
 
-    `path` must not exist, or be an empty directory. The caller syncs the files inside (`write_synced`).
+    `path` must not exist, or be an empty directory. Files in the new one must be closed by then.
     """
     temporary = temporary_beside(path)
     try:
         temporary.mkdir()
         yield temporary
-        sync_directory(temporary)
+        for inside in temporary.rglob("*"):
+            _sync(inside)
+        _sync(temporary)
         temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -51,11 +53,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def sync_directory(path: Path) -> None:
     """Wait until the names in this directory are on the disk, as a rename alone does not."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync(path)
 
 
 def temporary_beside(path: Path) -> Path:
@@ -70,3 +68,11 @@ def remove_leftovers(directory: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -37,9 +37,7 @@ def test_the_lectures_numbers(fast: bool) -> None:
 
     def same(found: torch.Tensor, expected: list[list[float]]) -> None:
         # The lecture prints eight decimals.
-        torch.testing.assert_close(
-            found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-8
-        )
+        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-8)
 
     same(attend(x[:, :, 2:], x[:, :, :2]), [THIRD])
     same(attend(x, x), ALL)

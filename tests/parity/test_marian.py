@@ -38,7 +38,7 @@ DECODER_LAYER = {
 def marian(activation: str) -> Any:
     """Marian's model with every weight and bias drawn at random; nothing is fetched."""
     torch.manual_seed(0)
-    model = MarianMTModel(
+    model: Any = MarianMTModel(
         MarianConfig(
             vocab_size=V,
             d_model=D,
@@ -56,7 +56,8 @@ def marian(activation: str) -> Any:
             decoder_start_token_id=BOS,
             forced_eos_token_id=None,
         )
-    ).eval()
+    )
+    model.eval()
     assert model.final_logits_bias.eq(0).all()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -126,9 +127,7 @@ def test_the_same_logits(activation: str) -> None:
         expected = theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target)
         memory = ours.encode(source, mask)
         found = ours.decode(target, memory)
-    torch.testing.assert_close(
-        memory.states[mask], expected.encoder_last_hidden_state[mask], rtol=1e-4, atol=1e-4
-    )
+    torch.testing.assert_close(memory.states[mask], expected.encoder_last_hidden_state[mask], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found, expected.logits, rtol=1e-4, atol=1e-4)
     # The comparison says something: logits differ from token to token.
     assert found.std(dim=-1).min() > 0.1

@@ -10,6 +10,8 @@ from torch import Tensor
 from dragoman import attention
 from dragoman.attention import AttentionMask, naive_attention, scaled_dot_product_attention
 
+torch.set_num_threads(1)  # the models are small: threads would only wait for each other
+
 # What counts as short: nothing (torch's kernel) or everything (plain products).
 KERNELS = {"fused": -1, "plain": 10**9}
 
@@ -101,7 +103,9 @@ def test_order_is_invisible(case: Case, data: st.DataObject) -> None:
         return torch.tensor(data.draw(st.permutations(range(size))))
 
     keys, queries, heads, sentences = order(S), order(T), order(query.shape[1]), order(len(query))
-    found = scaled_dot_product_attention(query, key[:, :, keys], value[:, :, keys], AttentionMask(mask.allowed[:, :, keys]))
+    found = scaled_dot_product_attention(
+        query, key[:, :, keys], value[:, :, keys], AttentionMask(mask.allowed[:, :, keys])
+    )
     torch.testing.assert_close(found, expected)
     found = scaled_dot_product_attention(query[:, :, queries], key, value, AttentionMask(mask.allowed[:, queries]))
     torch.testing.assert_close(found, expected[:, :, queries])

@@ -45,9 +45,7 @@ def test_every_pair_once_in_an_epoch_within_the_budget(
 
 
 @given(PAIRS, CONFIGS, SEEDS)
-def test_any_cursor_resumes_the_stream(
-    pairs: list[tuple[int, int]], config: BatchingConfig, seed: int
-) -> None:
+def test_any_cursor_resumes_the_stream(pairs: list[tuple[int, int]], config: BatchingConfig, seed: int) -> None:
     source, target = lengths(pairs)
     in_two_epochs = takewhile(lambda item: item[0].epoch < 2, batches(source, target, config, seed))
     stream = [(cursor, indices.tolist()) for cursor, indices in in_two_epochs]

@@ -15,6 +15,8 @@ from dragoman.models.presets import PRESETS, preset
 from dragoman.models.seq2seq import Memory
 from dragoman.models.transformer import Transformer, build_transformer
 
+torch.set_num_threads(1)  # the models are small: threads would only wait for each other
+
 V = 17
 MAXIMUM = 12
 
@@ -206,7 +208,7 @@ def test_the_order_of_the_batch_does_not_matter(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("variant", ["paper", "rotary", "swiglu"])
+@pytest.mark.parametrize("variant", ["paper", "rotary"])
 def test_long_sentences_step_alike(variant: str) -> None:
     """Beyond the first tables of positions (256), and where torch's fused kernel takes over (128 by 128)."""
     translator = model(variant)

@@ -75,6 +75,16 @@ def test_batches_are_shuffled_within_a_window() -> None:
     assert longest != sorted(longest)
 
 
+def test_batches_are_shuffled_anew_in_each_epoch() -> None:
+    # One window of distinct lengths: the batches are always the same ones, and four in number.
+    config = BatchingConfig(batch_tokens=3000, window=100)
+    firsts = set()
+    for epoch in range(10):
+        _, indices = next(batches(LENGTHS, LENGTHS, config, 0, Cursor(epoch=epoch)))
+        firsts.add(tuple(indices.tolist()))
+    assert 1 < len(firsts) <= 4
+
+
 def test_padding_is_small_on_realistic_lengths() -> None:
     generator = np.random.default_rng(0)
     source = np.clip(generator.lognormal(2.8, 0.7, 40_000), 1, 200).astype(np.int32)

@@ -17,9 +17,7 @@ WORDS = ["red", "blue", "green", "house", "tree", "river"]
 
 
 def make_pairs(count: int) -> list[Pair]:
-    return [
-        Pair(" ".join(WORDS[(i * k) % 6] for k in range(i % 5)), f"{WORDS[i % 6]} {i}") for i in range(count)
-    ]
+    return [Pair(" ".join(WORDS[(i * k) % 6] for k in range(i % 5)), f"{WORDS[i % 6]} {i}") for i in range(count)]
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,10 @@ def test_a_model_in_half_precision_is_read_as_float32(tmp_path: Path) -> None:
 
 def test_views_are_saved_whole(tmp_path: Path) -> None:
     """Averages may be transposed or cut from one buffer."""
-    weights = {name: tensor.t().contiguous().t() if tensor.dim() == 2 else tensor for name, tensor in weights_of(build()).items()}
+    weights = {
+        name: tensor.t().contiguous().t() if tensor.dim() == 2 else tensor
+        for name, tensor in weights_of(build()).items()
+    }
     save_model(tmp_path, described(), weights)
     torch.testing.assert_close(load_model(tmp_path).state_dict(), build().state_dict(), rtol=0, atol=0)
 
@@ -216,9 +219,7 @@ def edit(directory: Path, changes: dict[str, Any], model: dict[str, Any]) -> Non
         ({}, {"source_vocabulary": 13}, "needs one joint vocabulary"),
     ],
 )
-def test_config_that_is_wrong(
-    tmp_path: Path, changes: dict[str, Any], model: dict[str, Any], message: str
-) -> None:
+def test_config_that_is_wrong(tmp_path: Path, changes: dict[str, Any], model: dict[str, Any], message: str) -> None:
     write(tmp_path)
     edit(tmp_path, changes, model)
     with pytest.raises(UserError, match=message) as caught:

@@ -14,6 +14,8 @@ from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import PRESETS, base, preset, tiny
 from dragoman.models.transformer import Transformer, build_transformer
 
+torch.set_num_threads(1)  # the models are small: threads would only wait for each other
+
 # Sennrich et al.'s 37,000 joint subwords of English and German, as in the paper's section 5.1.
 SUBWORDS = 37_000
 
@@ -48,9 +50,7 @@ def logits(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
 # Sizes
 
 
-@pytest.mark.parametrize(
-    ("name", "paper", "exact"), [("base", 65e6, 63_045_632), ("big", 213e6, 214_171_648)]
-)
+@pytest.mark.parametrize(("name", "paper", "exact"), [("base", 65e6, 63_045_632), ("big", 213e6, 214_171_648)])
 def test_the_papers_sizes(name: str, paper: float, exact: int) -> None:
     """Table 3, to the 3 % that is left open by how the paper counts.
 
@@ -62,9 +62,7 @@ def test_the_papers_sizes(name: str, paper: float, exact: int) -> None:
     assert count == pytest.approx(paper, rel=0.031)
 
 
-@pytest.mark.parametrize(
-    ("name", "exact"), [("tiny", 743_936), ("small", 7_568_384), ("modern", 48_349_184)]
-)
+@pytest.mark.parametrize(("name", "exact"), [("tiny", 743_936), ("small", 7_568_384), ("modern", 48_349_184)])
 def test_sizes_of_the_other_presets(name: str, exact: int) -> None:
     """At 8,000 joint subwords."""
     with torch.device("meta"):

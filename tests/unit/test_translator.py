@@ -15,11 +15,11 @@ from dragoman.decoding.search import SearchConfig
 from dragoman.decoding.segmenting import join, segment, sentences
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import UserError
-from dragoman.models.presets import tiny
 from dragoman.models.storage import ModelDescription, save_model, weights_of
 from tests.small_translator import (
     WORDS,
     copy_translator,
+    model_config,
     random_models,
     random_translator,
     tokenizer,
@@ -247,6 +247,19 @@ def test_output_begins_with_the_prefix() -> None:
         translator.translate(lines, prefixes=["the"])
 
 
+def test_a_stream_takes_one_prefix_for_each_line() -> None:
+    translator = random_translator()
+    lines = ["the lamp", "", "turn on"]
+    prefixes: list[str | bytes] = ["window", "door", b"kitchen\n"]
+    expected = translator.translate(lines, search=SHORT, prefixes=prefixes)
+    found = list(translator.translate_stream(iter(lines), search=SHORT, prefixes=iter(prefixes)))
+    assert texts(found) == texts(expected)
+    assert found[2].text.startswith("kitchen")
+    for other in (prefixes[:2], [*prefixes, ""]):
+        with pytest.raises(UserError, match="give one prefix for each line"):
+            list(translator.translate_stream(lines, search=SHORT, prefixes=other))
+
+
 def test_samples_follow_the_line_and_the_seed() -> None:
     translator = random_translator()
     sampling = SamplingConfig(samples=3, seed=5, temperature=2.0)
@@ -298,10 +311,7 @@ def test_a_model_in_training_translates_without_dropout_and_goes_on_training() -
 def write_model(directory: Path, number: int, trained_length: int = 12) -> Path:
     directory.mkdir()
     tokenizer().save(directory)
-    size = tokenizer().source_size
-    description = ModelDescription(
-        architecture="transformer", model=tiny(size, size, joint=True), trained_length=trained_length
-    )
+    description = ModelDescription(architecture="transformer", model=model_config(), trained_length=trained_length)
     save_model(directory, description, weights_of(random_models(2)[number]))
     return directory
 

@@ -33,7 +33,7 @@ def main() -> None:
     verb = tyro.cli(
         Verb,
         prog="dragoman",
-        description=__doc__,
+        description="Train, run and measure translation models on your own translations.",
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff, tyro.conf.UseAppendAction),
     )
     sys.exit(_run(verb))

@@ -175,6 +175,4 @@ def _generator(seed: int, *place: int) -> np.random.Generator:
 
 
 def _wrong_cursor(cursor: Cursor) -> UserError:
-    return UserError(
-        f"{cursor} is no place in this corpus; it belongs to another corpus, batch_tokens or window"
-    )
+    return UserError(f"{cursor} is no place in this corpus; it belongs to another corpus, batch_tokens or window")

@@ -8,8 +8,7 @@ The directory has three files, all readable by other programs:
 """
 
 import json
-import os
-import tempfile
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -23,6 +22,7 @@ import pyarrow as pa
 from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import UserError
+from dragoman.files import atomic_directory, temporary_beside
 
 VERSION = 1
 # All record batches but the last have this many pairs, so that pair i is found by division.
@@ -83,9 +83,7 @@ class PreparedCorpus:
                 raise ValueError("its record batches have other sizes")
             return cls(meta, lengths, blocks)
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
-            raise UserError(
-                f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew"
-            ) from error
+            raise UserError(f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew") from error
 
 
 def prepare(
@@ -104,19 +102,16 @@ def prepare(
     behind `pairs` pass through and leave `directory` as it was.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as scratch:
-        written = Path(scratch, "new")
-        written.mkdir()
-        _write(pairs, tokenizer, written, max_tokens, workers)
+    former = temporary_beside(directory)
+    with atomic_directory(directory) as new:
+        _write(pairs, tokenizer, new, max_tokens, workers)
         if directory.exists():
-            directory.rename(Path(scratch, "old"))
-        written.rename(directory)
+            directory.rename(former)
+    shutil.rmtree(former, ignore_errors=True)
     return PreparedCorpus.open(directory)
 
 
-def _write(
-    pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tokens: int, workers: int
-) -> None:
+def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tokens: int, workers: int) -> None:
     fits = max(tokenizer.source_size, tokenizer.target_size) <= 2**16
     ids = pa.list_(pa.uint16() if fits else pa.int32())
     dropped = 0
@@ -153,8 +148,6 @@ def _write(
         vocabulary_hash=tokenizer.vocabulary_hash,
     )
     (directory / "meta.json").write_text(json.dumps(asdict(meta), indent=2) + "\n")
-    for path in [*directory.iterdir(), directory]:
-        _flush(path)
 
 
 def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Iterator[IdPair]:
@@ -163,14 +156,6 @@ def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Itera
         source = tokenizer.encode_source([pair.source for pair in chunk], workers)
         target = tokenizer.encode_target([pair.target for pair in chunk], workers)
         yield from zip(source, target, strict=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _map(path: Path) -> list[pa.RecordBatch]:

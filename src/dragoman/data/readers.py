@@ -1,29 +1,28 @@
 """From files of translations to a stream of pairs: TSV, JSON lines, two parallel plain files.
 
-Every file may be compressed with gzip or zstandard. Files are read as bytes and split at line feeds
-only, a block at a time: memory is bounded by the longest line. All errors name the file and the line.
+Every file may be compressed, with gzip or zstandard. Files are read as bytes, a block at a time, and
+split at line feeds only: memory is bounded by the longest line. Errors name the file and the line.
 """
 
-import gzip
-import io
 import json
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import zip_longest
-from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast
+from pathlib import Path, PurePath
+from typing import BinaryIO, Literal, NamedTuple
 
-import zstandard
+import pyarrow as pa
 
 from dragoman.errors import UserError
 
-_BLOCK = 1 << 20
 _BOM = b"\xef\xbb\xbf"
+_COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 _KNOWN = (
     "give X.tsv (source, tab, target), X.jsonl (keys source and target), two parallel files joined "
-    'by a comma (train.en,train.de), or - for TSV on standard input; ".gz" and ".zst" may follow'
+    "by a comma (train.en,train.de), or - for TSV on standard input; .gz or .zst may follow"
 )
 
 
@@ -46,7 +45,7 @@ class Corpus:
 
 
 def parse_corpus(argument: str) -> Corpus:
-    """What `argument` names, told by its suffix alone; UserError when it has no known form."""
+    """What `argument` names, told by its form alone; UserError when it has no known form."""
     if argument == "-":
         return Corpus(format="tsv", paths=("-",))
     if "," in argument:
@@ -54,53 +53,128 @@ def parse_corpus(argument: str) -> Corpus:
         if len(paths) != 2 or not all(paths) or "-" in paths:
             raise UserError(f"{argument}: not two files joined by one comma; {_KNOWN}")
         return Corpus(format="parallel", paths=paths)
-    suffix = Path(argument.removesuffix(".gz").removesuffix(".zst")).suffix
+    name = PurePath(argument)
+    suffix = PurePath(name.stem).suffix if name.suffix in _COMPRESSION else name.suffix
     if suffix == ".tsv":
         return Corpus(format="tsv", paths=(argument,))
     if suffix == ".jsonl":
         return Corpus(format="jsonl", paths=(argument,))
-    raise UserError(f"{argument}: no format goes by the suffix {suffix!r}; {_KNOWN}")
+    raise UserError(f"{argument}: no format has the suffix {suffix!r}; {_KNOWN}")
 
 
 def read_corpora(corpora: Sequence[Corpus]) -> Iterator[Pair]:
-    """The pairs of all corpora, one after the other."""
+    """The pairs of all corpora, one after the other; raises what `read_pairs` raises."""
     for corpus in corpora:
         yield from read_pairs(corpus)
 
 
 def read_pairs(corpus: Corpus) -> Iterator[Pair]:
-    """The pairs of one corpus, one for each line.
+    """The pairs of one corpus, one from each line.
 
-    Raises UserError with file and line for: bytes that are not UTF-8, a TSV line without exactly one
-    tab, a JSON line without exactly two texts, files of unequal length, damaged compression.
+    Raises UserError, with file and line, for bytes that are not UTF-8, a TSV line without exactly
+    one tab, a JSON line without both texts, files of unequal length, damaged compression.
     """
     if corpus.format == "parallel":
-        return _read_parallel(*corpus.paths)
+        yield from _read_parallel(*corpus.paths)
+        return
     parse = _pair_from_tsv if corpus.format == "tsv" else _pair_from_json
     [path] = corpus.paths
-    return (parse(text, where) for where, text in _read_texts(path))
+    for number, text in _read_texts(path):
+        try:
+            yield parse(text)
+        except _LineError as error:
+            raise UserError(f"{path}:{number}: {error}") from error
 
 
 def read_lines(path: str) -> Iterator[bytes]:
-    """The lines of a file, or of standard input for "-", as bytes without their ends.
+    r"""The lines of a file, or of standard input for "-", as bytes without their ends.
 
-    Lines end at "\\n" or "\\r\\n" and at nothing else. A line feed at the very end of the file begins no
-    further line; empty lines within are kept. A UTF-8 byte order mark at the start is dropped.
+    Lines end at "\n" or "\r\n" and at nothing else. The line feed that ends the file begins no
+    further line; empty lines are lines. A UTF-8 byte order mark at the start is dropped.
     Raises UserError when the file cannot be opened, or its compression is damaged.
     """
     count = 0
     try:
         with _open(path) as file:
-            for line in file:
+            for raw in file:
+                line = raw.removeprefix(_BOM) if count == 0 else raw
                 count += 1
-                if count == 1:
-                    line = line.removeprefix(_BOM)
                 if line.endswith(b"\n"):
                     line = line[:-1].removesuffix(b"\r")
                 yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-        raise UserError(
-            f"{path}:{count + 1}: the compressed file is cut short or damaged ({error})"
-        ) from error
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+        if error.errno is not None:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        # pyarrow's errors about the compressed stream have no number.
+        raise UserError(
+            f"{path}:{count + 1}: the compressed file is cut short or damaged ({error}); fetch or compress it anew"
+        ) from error
+
+
+@contextmanager
+def _open(path: str) -> Iterator[BinaryIO]:
+    compression = _COMPRESSION.get(PurePath(path).suffix)
+    if path == "-":
+        yield sys.stdin.buffer
+    elif compression is None:
+        with Path(path).open("rb") as file:
+            yield file
+    else:
+        with (
+            Path(path).open("rb") as file,
+            BufferedReader(pa.CompressedInputStream(file, compression)) as plain,
+        ):
+            yield plain
+
+
+def _read_texts(path: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file as text, numbered from 1."""
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            yield number, line.decode()
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}:{number}: byte {error.start + 1} of the line (0x{line[error.start]:02X}) "
+                "is not UTF-8; convert the file to UTF-8"
+            ) from error
+
+
+def _read_parallel(source_path: str, target_path: str) -> Iterator[Pair]:
+    both = zip_longest(_read_texts(source_path), _read_texts(target_path))
+    for number, (source, target) in enumerate(both, start=1):
+        if source is None or target is None:
+            short, long = (source_path, target_path)[:: 1 if source is None else -1]
+            raise UserError(
+                f"{short}:{number}: no such line, but {long} has one; "
+                "line n of one file must translate line n of the other"
+            )
+        yield Pair(source[1], target[1])
+
+
+class _LineError(ValueError):
+    """What is wrong with a line, wherever it stands."""
+
+
+def _pair_from_tsv(text: str) -> Pair:
+    columns = text.split("\t")
+    if len(columns) != 2:
+        raise _LineError(
+            f"{len(columns)} columns where two are wanted: each line is the source, one tab, and the target"
+        )
+    return Pair(*columns)
+
+
+def _pair_from_json(text: str) -> Pair:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _LineError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise _LineError("not a JSON object with the keys source and target")
+    for key in ("source", "target"):
+        if not isinstance(value.get(key), str):
+            raise _LineError(f"no text under the key {key!r}")
+        # JSON can spell half of a surrogate pair, which is no character.
+        if any("\ud800" <= letter <= "\udfff" for letter in value[key]):
+            raise _LineError(f"half a surrogate pair (\\ud800 to \\udfff) under the key {key!r}")
+    return Pair(value["source"], value["target"])

@@ -54,9 +54,7 @@ class SubwordModel:
 
         def segment(texts: list[bytes]) -> list[list[int]]:
             # One thread only: with more, the draws depend on which thread gets which line.
-            return self._processor.encode(
-                texts, enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
-            )
+            return self._processor.encode(texts, enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1)
 
         rows: list[list[int]] = []
 
@@ -77,9 +75,7 @@ class SubwordModel:
         """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""
         return [self._processor.decode([int(i) for i in row]) if len(row) else "" for row in rows]
 
-    def _rows(
-        self, lines: Sequence[str], segment: Callable[[list[bytes]], list[list[int]]]
-    ) -> list[list[int]]:
+    def _rows(self, lines: Sequence[str], segment: Callable[[list[bytes]], list[list[int]]]) -> list[list[int]]:
         if not any(SPACE_MARK in line for line in lines):
             return segment([utf8(line) for line in lines])
         # The space mark goes in as a character that no line and no subword has, which therefore

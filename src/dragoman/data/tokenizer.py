@@ -6,7 +6,6 @@ Text is neither normalised nor trimmed: every string of Unicode characters comes
 """
 
 import hashlib
-import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import sentencepiece
 from dragoman.data.readers import Pair
 from dragoman.data.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
 from dragoman.errors import UserError
+from dragoman.files import write_atomically
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
 
@@ -106,10 +106,10 @@ class Tokenizer:
         """Write tokenizer.model, or tokenizer.source.model and tokenizer.target.model."""
         directory.mkdir(parents=True, exist_ok=True)
         if self.joint:
-            _write(directory / "tokenizer.model", self._source.serialized)
+            write_atomically(directory / "tokenizer.model", self._source.serialized)
         else:
-            _write(directory / "tokenizer.source.model", self._source.serialized)
-            _write(directory / "tokenizer.target.model", self._target.serialized)
+            write_atomically(directory / "tokenizer.source.model", self._source.serialized)
+            write_atomically(directory / "tokenizer.target.model", self._target.serialized)
             # A joint model of an earlier save would win over these when loading.
             (directory / "tokenizer.model").unlink(missing_ok=True)
 
@@ -192,15 +192,6 @@ def _training_failure(message: str, config: TokenizerConfig) -> str:
             f"than max_line_bytes = {config.max_line_bytes}"
         )
     return f"sentencepiece could not learn from this corpus: {message}"
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _read(path: Path) -> SubwordModel:

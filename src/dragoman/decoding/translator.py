@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -155,7 +156,7 @@ class Translator:
         *,
         search: SearchConfig = DEFAULT_SEARCH,
         sampling: SamplingConfig | None = None,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Sequence[str | bytes] | None = None,
     ) -> list[Translation]:
         """One translation for each line, in order.
 
@@ -173,9 +174,7 @@ class Translator:
         texts = [text for text, _ in read]
         limit, encode = self.max_source_tokens, self.tokenizer.encode_source
         split = [segment(text, ids, limit, encode) for text, ids in zip(texts, encode(texts), strict=True)]
-        begins: list[list[int]] = [[] for _ in lines]
-        if prefixes is not None:
-            begins = self.tokenizer.encode_target([_read(prefix)[0] for prefix in prefixes])
+        begins = self.tokenizer.encode_target([_read(prefix)[0] for prefix in prefixes or [""] * len(lines)])
         pieces = [
             _Piece(source, [] if number else begin)
             for segments, begin in zip(split, begins, strict=True)
@@ -206,21 +205,23 @@ class Translator:
         *,
         search: SearchConfig = DEFAULT_SEARCH,
         sampling: SamplingConfig | None = None,
+        prefixes: Iterable[str | bytes] | None = None,
     ) -> Iterator[Translation]:
-        """One translation for each line, in order, from any number of lines.
+        """One translation for each line, in order, from any number of lines; see `translate`.
 
         Reads up to 2,000 lines (or a million characters) ahead, so that lines of similar length can
         share a batch; a line may carry its line feed.
+
+        Raises UserError when there are more lines than prefixes, or fewer, where that shows.
         """
-        waiting: list[str | bytes] = []
-        size = 0
-        for line in lines:
-            waiting.append(line)
-            size += len(line)
-            if len(waiting) == LINES_AHEAD or size >= CHARACTERS_AHEAD:
-                yield from self.translate(waiting, search=search, sampling=sampling)
-                waiting, size = [], 0
-        yield from self.translate(waiting, search=search, sampling=sampling)
+        pairs = ((line, "") for line in lines) if prefixes is None else _paired(lines, prefixes)
+        for some in _portions(pairs):
+            yield from self.translate(
+                [line for line, _ in some],
+                search=search,
+                sampling=sampling,
+                prefixes=[prefix for _, prefix in some],
+            )
 
     def score(self, pairs: Sequence[tuple[str, str]], *, length_penalty: float = 0.6) -> list[Score]:
         """The log-probability of each (source, target), in order, each taken as one piece.
@@ -304,6 +305,31 @@ class Translator:
                 )
             )
         return tuple(alternatives)
+
+
+def _paired(lines: Iterable[str | bytes], prefixes: Iterable[str | bytes]) -> Iterator[tuple[str | bytes, str | bytes]]:
+    """Each line with its prefix."""
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), 1):
+        if line is None or prefix is None:
+            missing = "line" if line is None else "prefix"
+            raise UserError(f"there is no {missing} number {number}; give one prefix for each line")
+        yield line, prefix
+
+
+def _portions(
+    lines: Iterable[tuple[str | bytes, str | bytes]],
+) -> Iterator[list[tuple[str | bytes, str | bytes]]]:
+    """The lines in lists, none longer than what may be read ahead."""
+    some: list[tuple[str | bytes, str | bytes]] = []
+    size = 0
+    for line, prefix in lines:
+        some.append((line, prefix))
+        size += len(line)
+        if len(some) == LINES_AHEAD or size >= CHARACTERS_AHEAD:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _read(line: str | bytes) -> tuple[str, bool]:

@@ -51,6 +51,7 @@ def write_clean_text(
     report = CleaningReport()
     pairs = _progress(read_corpora([parse_corpus(name) for name in corpora]), "reading", console)
     training, validated = 0, 0
+    directory.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
     with (
         atomic_directory(directory) as temporary,

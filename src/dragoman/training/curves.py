@@ -1,0 +1,184 @@
+"""What a run leaves for people to look at: log.jsonl, the learning curves, a sparkline."""
+
+import io
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from dragoman.errors import UserError
+from dragoman.files import write_atomically
+
+Event = dict[str, object]
+
+_NUMBERS = {"step", "loss", "bleu", "chrf", "learning_rate"}
+_BLOCKS = "▁▂▃▄▅▆▇█"
+# Told apart by the colour-blind too (Okabe and Ito 2008), and in grey by marker and dash.
+_TRAINING, _VALIDATION, _BLEU, _CHRF = "#56B4E9", "#D55E00", "#0072B2", "#009E73"
+
+
+class EventLog:
+    """Appends events to log.jsonl, one JSON object a line, each on its way to the disk at once.
+
+    A line that a crash cut short is dropped when the log is opened again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.exists():
+            self._rewrite(_whole_lines(path.read_bytes()))
+
+    def append(self, event: Mapping[str, object]) -> None:
+        """Add one event. JSON has no NaN and no infinity: they become null."""
+        plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in event.items()}
+        line = json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n"
+        with self.path.open("ab") as file:
+            file.write(line.encode())
+
+    def truncate_after(self, step: int) -> None:
+        """Drop the events beyond `step`, which a run that goes on from there will log again."""
+        if self.path.exists():
+            lines = _whole_lines(self.path.read_bytes())
+            events = [_parse(line, self.path, number) for number, line in enumerate(lines, start=1)]
+            self._rewrite([line for line, event in zip(lines, events, strict=True) if _step_of(event) <= step])
+
+    def _rewrite(self, lines: Sequence[bytes]) -> None:
+        data = b"".join(line + b"\n" for line in lines)
+        if data != self.path.read_bytes():
+            write_atomically(self.path, data)
+
+
+def read_events(log: Path) -> list[Event]:
+    """Read log.jsonl. A last line that a crash cut short is left out.
+
+    Raises UserError with file and line when any other line is not an event.
+    """
+    try:
+        data = log.read_bytes()
+    except OSError as error:
+        raise UserError(f"{log}: cannot be read: {error.strerror}") from error
+    return [_parse(line, log, number) for number, line in enumerate(_whole_lines(data), start=1)]
+
+
+def draw_curves(log: Path, picture: Path) -> None:
+    """Draw loss, quality and learning rate over the updates as a PNG, from the events of `log`.
+
+    Raises UserError when the log cannot be read.
+    """
+    events = read_events(log)
+    steps = [event for event in events if event["event"] == "step"]
+    validations = [event for event in events if event["event"] == "validation"]
+    figure = Figure(figsize=(12, 3.6), dpi=150, layout=ConstrainedLayoutEngine(wspace=0.06))
+    loss, quality, rate = figure.subplots(1, 3, sharex=True)
+
+    _draw(loss, steps, "loss", color=_TRAINING, label="training")
+    found = _draw(loss, validations, "loss", color=_VALIDATION, label="validation", marker="o")
+    _mark(loss, min(found, key=lambda point: point[1], default=None), "lowest", "{:.2f}", _VALIDATION)
+    loss.set(title="Loss", ylabel="loss (nats per token)")
+
+    found = _draw(quality, validations, "bleu", color=_BLEU, label="BLEU", marker="o")
+    _mark(quality, max(found, key=lambda point: point[1], default=None), "best BLEU", "{:.1f}", _BLEU)
+    _draw(quality, validations, "chrf", color=_CHRF, label="chrF", marker="s", linestyle="--")
+    quality.set(title="Translations of the validation set", ylabel="score (0 to 100)")
+    quality.set_ylim(bottom=0)
+
+    _draw(rate, steps, "learning_rate", color="#444444", label="learning rate")
+    rate.set(title="Learning rate", ylabel="learning rate")
+    rate.set_ylim(bottom=0)
+    rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2))
+
+    for axes in (loss, quality, rate):
+        axes.set_xlabel("updates")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.grid(color="#dddddd", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(y=0.12)
+        if not axes.lines:
+            axes.set_yticks([])
+            axes.text(0.5, 0.5, "nothing yet", transform=axes.transAxes, ha="center", color="#888888")
+        elif len(axes.lines) > 1:
+            axes.legend(frameon=False)
+    png = io.BytesIO()
+    figure.savefig(png, format="png", metadata={"Software": None})  # the same log, the same bytes
+    write_atomically(picture, png.getvalue())
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as a line of blocks, lowest to highest; a blank where a value is not finite."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    top = len(_BLOCKS) - 1
+    # Halved, so that the distance between the largest floats of both signs is still one.
+    spread = (high / 2 - low / 2) or 1.0
+    return "".join(
+        _BLOCKS[round((value / 2 - low / 2) / spread * top)] if math.isfinite(value) else " " for value in values
+    )
+
+
+def _whole_lines(data: bytes) -> list[bytes]:
+    """The lines, without a last one that a crash cut: no line end, and no whole JSON object either."""
+    *lines, last = data.split(b"\n")
+    try:
+        json.loads(last.decode())
+    except (ValueError, RecursionError):
+        return lines
+    return [*lines, last]
+
+
+def _parse(line: bytes, path: Path, number: int) -> Event:
+    try:
+        event = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}:{number}: not JSON ({error}); remove the line") from error
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise UserError(f'{path}:{number}: not an event, a JSON object with "event"; remove the line')
+    for key in _NUMBERS & event.keys():
+        value = event[key]
+        fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        if not fits or (isinstance(value, int) and abs(value) > sys.float_info.max):
+            raise UserError(f"{path}:{number}: {key} is {value!r}, not a number; remove the line")
+    return event
+
+
+def _number(event: Event, key: str) -> float:
+    value = event.get(key)
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _step_of(event: Event) -> float:
+    """The event's step; an event without one belongs to the beginning."""
+    step = _number(event, "step")
+    return 0.0 if math.isnan(step) else step
+
+
+def _draw(
+    axes: Axes, events: Sequence[Event], key: str, *, color: str, label: str, marker: str = "", linestyle: str = "-"
+) -> list[tuple[float, float]]:
+    """Draw one figure over the updates and return its points, if there are any."""
+    points = [(_step_of(event), _number(event, key)) for event in events]
+    finite = [point for point in points if math.isfinite(point[1])]
+    if finite:
+        x, y = zip(*points, strict=True)  # with what is not finite: a gap in the line
+        axes.plot(x, y, color=color, label=label, marker=marker, linestyle=linestyle, linewidth=1.4, markersize=3.5)
+    return finite
+
+
+def _mark(axes: Axes, point: tuple[float, float] | None, what: str, number: str, color: str) -> None:
+    if point is not None:
+        axes.plot(
+            *point,
+            color=color,
+            label=f"{what}: {number.format(point[1])} at {point[0]:,.0f}",
+            marker="*",
+            markersize=13,
+            markeredgecolor="white",
+            linestyle="",
+            zorder=5,
+        )
