@@ -1,6 +1,11 @@
-"""Shapes that annotations state are checked at run time in every test."""
+"""Shapes that annotations state are checked at run time in every test; one thread for each process."""
+
+import os
 
 from jaxtyping import install_import_hook
+
+# Models this small are slower on two threads, which wait for each other. Commands that tests start inherit it.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # Before anything imports the rooms: the hook rewrites modules as they load.
 install_import_hook(

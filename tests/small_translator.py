@@ -19,9 +19,6 @@ from dragoman.models.transformer import build_transformer
 WORDS = ["the", "lamp", "is", "on", "off", "in", "kitchen", "garden", "door", "window"]
 WORDS += ["open", "closed", "turn", "light", "please", "wait", "now"]
 
-# Threads that wait for each other take longer than one for steps as small as these.
-torch.set_num_threads(1)
-
 
 @cache
 def tokenizer() -> Tokenizer:

@@ -1,3 +1,23 @@
 """Train, run and look inside attention-based sequence-to-sequence models."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dragoman.decoding.translator import Translator
+    from dragoman.run.train import train
+
 __version__ = "0.1.0"
+__all__ = ["Translator", "__version__", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: importing torch takes seconds, which `dragoman --help` should not.
+    if name == "Translator":
+        from dragoman.decoding.translator import Translator
+
+        return Translator
+    if name == "train":
+        from dragoman.run.train import train
+
+        return train
+    raise AttributeError(f"module 'dragoman' has no attribute {name!r}")

@@ -119,6 +119,7 @@ def _short_attention(
         weights = (scores + bias.masked_fill_(~attends, 0.0)).softmax(dim=-1)
         if mask.allowed is not None:
             weights = weights * attends
+    # Autocast's softmax is float32; without this the product would be, too.
     weights = weights.to(value.dtype)
     # [B, H, T, S] x [B, H, S, Kv] -> [B, H, T, Kv]
     return F.dropout(weights, dropout) @ value

@@ -1,11 +1,14 @@
 """Files and directories that are there whole or not at all, even after a crash or a loss of power."""
 
+import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from dragoman.errors import UserError
 
 _TEMPORARY = ".tmp-dragoman-"
 
@@ -41,6 +44,21 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     sync_directory(path.parent)
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Be the only process that writes in `directory`; the lock goes when the process does, however it ends.
+
+    Raises UserError when another process holds it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another process is writing in {directory}: wait for it, or stop it") from None
+        yield
 
 
 def write_synced(path: Path, data: bytes) -> None:

@@ -11,8 +11,6 @@ from dragoman.attention import MultiHeadAttention
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer, build_transformer
 
-torch.set_num_threads(1)  # the models are small: threads would only wait for each other
-
 Pairs = Iterator[tuple[str, Tensor, Tensor]]
 
 D, HEADS, D_FF, LAYERS, V = 16, 4, 40, 2, 30

@@ -10,8 +10,6 @@ from torch import Tensor
 from dragoman import attention
 from dragoman.attention import AttentionMask, naive_attention, scaled_dot_product_attention
 
-torch.set_num_threads(1)  # the models are small: threads would only wait for each other
-
 # What counts as short: nothing (torch's kernel) or everything (plain products).
 KERNELS = {"fused": -1, "plain": 10**9}
 

@@ -15,8 +15,6 @@ from dragoman.models.presets import PRESETS, preset
 from dragoman.models.seq2seq import Memory
 from dragoman.models.transformer import Transformer, build_transformer
 
-torch.set_num_threads(1)  # the models are small: threads would only wait for each other
-
 V = 17
 MAXIMUM = 12
 

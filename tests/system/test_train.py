@@ -13,6 +13,7 @@ from dragoman.data.readers import Pair
 from dragoman.decoding.search import SearchConfig
 from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
+from dragoman.files import exclusive
 from dragoman.run import train
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
@@ -134,9 +135,7 @@ def test_the_same_command_after_the_end_changes_nothing(few_numbers: tuple[str, 
     assert (tmp_path / "model/model.safetensors").read_bytes() == weights
 
 
-def test_other_settings_in_the_same_directory_are_refused(
-    few_numbers: tuple[str, str], tmp_path: Path
-) -> None:
+def test_other_settings_in_the_same_directory_are_refused(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     training, validation = few_numbers
     train([training], tmp_path / "model", validation=validation, settings=TINY_RUN)
     other = {**TINY_RUN, "batching": {"batch_tokens": 128, "window": 200}}
@@ -181,3 +180,45 @@ def test_the_wall_clock_is_a_budget(few_numbers: tuple[str, str], tmp_path: Path
         if '"step"' in line and "learning_rate" in line
     ]
     assert rates[-1] < max(rates), "the schedule was not fitted to the budget"
+
+
+def test_patience_stops_a_run_that_gets_no_better(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    training, validation = few_numbers
+    settings = {
+        **TINY_RUN,
+        # A learning rate of next to nothing: after the first validation nothing improves enough to show.
+        "schedule": {"kind": "constant", "warmup": 0, "peak_learning_rate": 1e-12},
+        "training": {"steps": 100, "validations": 50, "patience": 3, "best_by": "loss", "precision": "fp32"},
+    }
+    outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
+    assert outcome.stopped_early
+    assert outcome.steps < 100
+    assert outcome.best_step < outcome.steps
+
+
+def test_tensorboard_gets_the_figures(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    training, validation = few_numbers
+    settings = {**TINY_RUN, "training": {"steps": 10, "validations": 1, "tensorboard": True}}
+    train([training], tmp_path / "model", validation=validation, settings=settings)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "model/run/tensorboard"))
+    events.Reload()
+    assert {"training/loss", "validation/bleu"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("validation/loss")] == [10]
+
+
+def test_validation_is_split_off_when_none_is_given(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    settings = {**TINY_RUN, "training": {"steps": 2, "validations": 1}, "data": {"validation_share": 0.1}}
+    train([few_numbers[0]], tmp_path / "model", settings=settings)
+    run = tmp_path / "model/run"
+    held_out = (run / "text/validation.jsonl").read_text().splitlines()
+    trained = (run / "text/training.jsonl").read_text().splitlines()
+    assert len(held_out) + len(trained) == 600
+    assert 30 < len(held_out) < 100
+    assert not set(held_out) & set(trained)
+
+
+def test_two_processes_cannot_train_in_one_directory(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+    with exclusive(tmp_path / "model/run"), pytest.raises(UserError, match="another process"):
+        train([few_numbers[0]], tmp_path / "model", settings=TINY_RUN)

@@ -72,13 +72,15 @@ def test_nothing_to_attend_to_gives_zeros() -> None:
 
 
 @pytest.mark.parametrize("length", [16, 160], ids=["short", "long"])
-def test_dropout_drops_weights_and_keeps_their_expectation(length: int) -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_dropout_drops_weights_and_keeps_their_expectation(length: int, masked: bool) -> None:
     torch.manual_seed(0)
     query = torch.zeros(8, 4, length, 4)
     # With equal weights and the identity as values, the output is the weights: 1/length each.
     value = torch.eye(length).expand(8, 4, length, length)
     key = torch.zeros(8, 4, length, 4)
-    weights = scaled_dot_product_attention(query, key, value, dropout=0.25)
+    mask = AttentionMask(allowed=torch.ones(8, 1, length, dtype=torch.bool)) if masked else NO_MASK
+    weights = scaled_dot_product_attention(query, key, value, mask, dropout=0.25)
     kept = weights > 0
     assert kept.float().mean().item() == pytest.approx(0.75, abs=0.02)
     torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 1 / (0.75 * length)))

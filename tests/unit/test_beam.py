@@ -63,7 +63,7 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
 
 
 def plain_beam_search(model: TableModel, row: int, length: int, config: SearchConfig) -> list[Hypothesis]:
-    """The rules once more: one row, lists, no stopping before K hypotheses have finished."""
+    """The rules once more: one row, lists, no stopping by the bound."""
     K, maximum = config.beam, config.maximum_length(length)
     running: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Hypothesis] = []
@@ -88,10 +88,24 @@ def plain_beam_search(model: TableModel, row: int, length: int, config: SearchCo
                         finished=position < maximum or model.wants_to_end(row, said[:-1]),
                     )
                 )
-        if len(finished) >= K:
-            break
         running = [candidate for candidate in candidates if candidate[1][-1] != EOS][:K]
+        finished.sort(key=lambda hypothesis: -hypothesis.score)
+        if len(finished) >= K and running:
+            best_running = running[0][0] / length_penalty(position + 1, config.length_penalty)
+            if finished[config.n_best - 1].score >= best_running:
+                break
     return sorted(finished, key=lambda hypothesis: -hypothesis.score)[: config.n_best]
+
+
+def test_improbable_outputs_that_end_early_do_not_end_the_search() -> None:
+    # The sure output is 4 5 6 7 8; at each position EOS is the best of the improbable alternatives.
+    probabilities = torch.full((1, 9, 9, 9), 1e-4)
+    probabilities[..., EOS] = 0.01
+    for last, following in ((BOS, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, EOS)):
+        probabilities[:, :, last, following] = 0.9
+    model = TableModel(probabilities.log())
+    (best,) = beam_search(model, model.start(), [0], SearchConfig(beam=4), CPU)[0]
+    assert best.tokens == (4, 5, 6, 7, 8)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])

@@ -451,7 +451,6 @@ from pathlib import Path
 import torch
 from dragoman.training.checkpoint import latest_checkpoint, prune, save_checkpoint
 
-torch.set_num_threads(1)
 root, generator = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
 
 def tensors(step):

@@ -136,6 +136,11 @@ def test_autocast_projects_in_its_type() -> None:
     inputs = case(CHUNK)
     with torch.autocast("cpu", torch.bfloat16):
         found = gradients(True, *inputs, 0.1, 1.0)
+    # Just what states in that type give, down to the last bit.
+    half = gradients(True, inputs[0].bfloat16(), *inputs[1:], 0.1, 1.0)
+    assert found[0].equal(half[0])
+    assert found[2].equal(half[2].float())
+    assert found[3].equal(half[3])
     rounded = (inputs[0].bfloat16().float(), inputs[1].bfloat16().float(), *inputs[2:])
     expected = gradients(False, *rounded, 0.1, 1.0)
     torch.testing.assert_close(found[0], expected[0], rtol=1e-3, atol=0)

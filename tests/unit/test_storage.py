@@ -185,15 +185,25 @@ def test_weights_that_are_a_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"{", b"\xff\xfe{}", b"NaN", b"[]", b"null", b'"text"', b"{}", b"[" * 100_000],
-    ids=["empty", "cut", "not UTF-8", "a number", "a list", "null", "text", "no keys", "deep"],
+    ("data", "message"),
+    [
+        (b"", "cannot be read"),
+        (b"{", "cannot be read"),
+        (b"\xff\xfe{}", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+        (b"NaN", "is not a JSON object"),
+        (b"[]", "is not a JSON object"),
+        (b"null", "is not a JSON object"),
+        (b"{}", "architecture is missing"),
+    ],
+    ids=["empty", "cut", "not UTF-8", "deep", "a number", "a list", "null", "no keys"],
 )
-def test_damaged_config(tmp_path: Path, data: bytes) -> None:
+def test_damaged_config(tmp_path: Path, data: bytes, message: str) -> None:
     write(tmp_path)
     (tmp_path / CONFIG_FILE).write_bytes(data)
-    with pytest.raises(UserError, match=r"config\.json"):
+    with pytest.raises(UserError, match=message) as caught:
         load_model(tmp_path)
+    assert str(tmp_path / CONFIG_FILE) in str(caught.value)
 
 
 def edit(directory: Path, changes: dict[str, Any], model: dict[str, Any]) -> None:

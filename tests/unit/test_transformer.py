@@ -14,8 +14,6 @@ from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import PRESETS, base, preset, tiny
 from dragoman.models.transformer import Transformer, build_transformer
 
-torch.set_num_threads(1)  # the models are small: threads would only wait for each other
-
 # Sennrich et al.'s 37,000 joint subwords of English and German, as in the paper's section 5.1.
 SUBWORDS = 37_000
 
@@ -167,18 +165,19 @@ def test_embeddings_are_scaled_and_placed() -> None:
     torch.testing.assert_close(rotary.source_embedding(torch.full((1, 5), 7))[0, 3], 4 * row)
 
 
-def test_initialisation_is_the_references() -> None:
+@pytest.mark.parametrize("tied", ["three-way", "two-way", "none"])
+def test_initialisation_is_the_references(tied: Any) -> None:
     torch.manual_seed(0)
     model = build_transformer(
         TransformerConfig(
             source_vocabulary=500,
-            target_vocabulary=400,
+            target_vocabulary=500,
             encoder_layers=1,
             decoder_layers=1,
             d_model=128,
             heads=4,
             d_ff=512,
-            tied_embeddings="none",
+            tied_embeddings=tied,
             attention_bias=True,
         )
     )
@@ -224,6 +223,19 @@ def test_each_dropout_acts_in_training_only_and_by_the_seed(name: str) -> None:
     torch.manual_seed(1)
     assert logits(model, source, target).equal(first)
     torch.testing.assert_close(logits(model.eval(), source, target), expected)
+
+
+def test_embeddings_drop_in_training_only() -> None:
+    """On the sum of embedding and position (section 5.4), of the source and of the target."""
+    model = build(dropout=0.5)
+    for embedding in (model.source_embedding, model.target_embedding):
+        embedding.train()
+        dropped = embedding(tokens(20, 20))
+        embedding.eval()
+        whole = embedding(tokens(20, 20))
+        kept = dropped != 0
+        assert kept.float().mean().item() == pytest.approx(0.5, abs=0.05)
+        torch.testing.assert_close(dropped[kept], 2 * whole[kept])
 
 
 OPTIONS: list[dict[str, Any]] = [

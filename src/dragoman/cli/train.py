@@ -52,7 +52,7 @@ class Train:
         from dragoman.run.train import train
         from dragoman.training.stopping import Stopped
 
-        console = Console(stderr=True)
+        console = Console(stderr=True, soft_wrap=True)
         try:
             outcome = train(
                 self.corpora, self.out, validation=self.validation, settings=self.settings(), console=console

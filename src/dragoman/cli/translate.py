@@ -31,7 +31,7 @@ class Translate:
     length_penalty: float = 0.6
     """α of the paper: higher favours longer output."""
     n_best: int = 1
-    """Alternatives for each line; needs --json."""
+    """Alternatives for each line, at most as many as the beam (or samples to draw); needs --json."""
     max_length_factor: float = 1.0
     """Output is at most factor x source length + offset subwords long."""
     max_length_offset: int = 50
@@ -66,9 +66,9 @@ class Translate:
         if self.n_best > 1 and not self.json:
             raise UserError("--n-best needs --json, which keeps one line for each line")
         search = SearchConfig(
-            beam=max(self.beam, self.n_best),
+            beam=self.beam,
             length_penalty=self.length_penalty,
-            n_best=self.n_best,
+            n_best=1 if self.sample else self.n_best,
             max_length_factor=self.max_length_factor,
             max_length_offset=self.max_length_offset,
             min_length_factor=self.min_length_factor,

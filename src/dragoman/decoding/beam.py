@@ -114,8 +114,8 @@ def beam_search(
 
     At each position the 2K best continuations of a row's K hypotheses are looked at. EOS among
     the first K of them finishes a hypothesis; the best K that do not end go on. At the maximum
-    length EOS is the only continuation. A row is done when K hypotheses have finished or when
-    none that runs can enter its `n_best` any more (`_decided`).
+    length EOS is the only continuation. A row is done when what runs cannot, or
+    hardly can, enter its `n_best` any more (`_decided`).
     """
     B, K = len(source_lengths), config.beam
     if B == 0:
@@ -131,7 +131,7 @@ def beam_search(
         log_probabilities, state = stepper.step(token, state)
         # [B * K, V] -> [B, K, V]
         beams, parent = _advance(beams, log_probabilities.unflatten(0, (-1, K)), position, limits, config)
-        done = _decided(beams, limits, config) | (position >= limits.maximum)
+        done = _decided(beams, position, limits, config) | (position >= limits.maximum)
         for b in done.nonzero().flatten().tolist():
             results[int(beams.row[b])] = beams.finished.hypotheses(b, config.n_best)
         running = (~done).nonzero().flatten()
@@ -187,17 +187,21 @@ def _rows(tokens: Int[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Int[Tenso
     return tokens.gather(1, parent[..., None].expand_as(tokens))
 
 
-def _decided(beams: BeamState, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:
+def _decided(beams: BeamState, position: int, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:
     """The rows whose `n_best` stand.
 
-    K finished hypotheses end a row by definition: with K = 1 this is greedy search. Before that, a
-    bound: a running hypothesis only loses log-probability as it grows, and (alpha >= 0) divides
-    it by at most the penalty of the maximum length and EOS. So no score to come exceeds
-    log_probability / lp(maximum + 1), and the search may stop when the n_best-th finished score
-    has reached the bound of the best running hypothesis.
+    Certainly so by a bound: a running hypothesis only loses log-probability as it grows, and (alpha >= 0)
+    divides it by at most the penalty of the maximum length and EOS. So no score to come exceeds
+    log_probability / lp(maximum + 1).
+
+    In practice once K hypotheses have finished and the n_best-th of them beats the best running one at its
+    present length, since what follows seldom helps: with K = 1 this is greedy search. K finished ones alone
+    are not enough: beside a model that is sure of a long output, K short ones of almost no probability end
+    early.
     """
-    full = beams.finished.score[:, -1] != -math.inf
+    needed, best_running = beams.finished.score[:, config.n_best - 1], beams.log_probability[:, 0]
     # lp is `length_penalty` of a tensor
     largest = ((5 + limits.maximum + 1) / 6) ** config.length_penalty
-    bound = beams.log_probability[:, 0] / largest
-    return full | (beams.finished.score[:, config.n_best - 1] >= bound)
+    full = beams.finished.score[:, -1] != -math.inf
+    beaten = needed >= best_running / length_penalty(position + 1, config.length_penalty)
+    return (needed >= best_running / largest) | (full & beaten)

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.errors import UserError
+
 
 def sinusoidal_table(length: int, d_model: int, device: torch.device | None = None) -> Float[Tensor, "T D"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same).
@@ -19,6 +21,13 @@ def sinusoidal_table(length: int, d_model: int, device: torch.device | None = No
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
 
 
+def _grown(table: Float[Tensor, "T D"], end: int) -> Float[Tensor, "T2 D"]:
+    """The table with at least `end` positions: a power of two, so that it seldom grows."""
+    # Never an inference tensor, even in a validation: the training step after it uses it too.
+    with torch.inference_mode(False):
+        return sinusoidal_table(1 << (end - 1).bit_length(), table.shape[1], table.device).to(table.dtype)
+
+
 class SinusoidalPositions(nn.Module):
     """Adds the paper's fixed position signal, for any length."""
 
@@ -26,15 +35,13 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.d_model = d_model
         self.register_buffer("table", sinusoidal_table(256, d_model), persistent=False)
 
     def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
         """Add the positions offset, offset + 1, ... to the embeddings `x`."""
         end = offset + x.shape[1]
         if end > len(self.table):
-            # A power of two, so that a growing sequence recomputes it seldom.
-            self.table = sinusoidal_table(1 << (end - 1).bit_length(), self.d_model, x.device)
+            self.table = _grown(self.table, end)
         return x + self.table[offset:end]
 
 
@@ -49,11 +56,11 @@ class LearnedPositions(nn.Module):
         """Add the positions offset, offset + 1, ... to the embeddings `x`.
 
         Raises:
-            ValueError: when the sequence is longer than the positions that were learned.
+            UserError: when the sequence is longer than the positions that were learned.
         """
         end = offset + x.shape[1]
         if end > self.embedding.num_embeddings:
-            raise ValueError(
+            raise UserError(
                 f"a sequence of {end} positions, but only {self.embedding.num_embeddings} were "
                 "learned: split it, or train with sinusoidal positions or a larger max_positions"
             )
@@ -72,14 +79,13 @@ class RotaryPositions(nn.Module):
     def __init__(self, d_head: int) -> None:
         super().__init__()
         assert d_head % 2 == 0, "rotary positions turn pairs of features"
-        self.d_head = d_head
         self.register_buffer("table", sinusoidal_table(256, d_head), persistent=False)
 
     def forward(self, x: Float[Tensor, "B H T K"], offset: int) -> Float[Tensor, "B H T K"]:
         """Turn `x`, whose first row stands at position `offset`."""
         end = offset + x.shape[2]
         if end > len(self.table):
-            self.table = sinusoidal_table(1 << (end - 1).bit_length(), self.d_head, x.device)
+            self.table = _grown(self.table, end)
         # [T, K] -> [T, K/2, 2]: the same angles as the sinusoidal table's
         sine, cosine = self.table[offset:end].to(x.dtype).unflatten(1, (-1, 2)).unbind(-1)
         # [B, H, T, K] -> 2 x [B, H, T, K/2]

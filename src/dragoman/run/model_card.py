@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman import __version__
 from dragoman.models.storage import ModelDescription
-from dragoman.training.loop import Validation
+from dragoman.training.position import Validation
 
 
 def model_card(

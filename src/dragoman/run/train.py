@@ -15,7 +15,7 @@ from dragoman.data.readers import parse_corpus
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.device import choose_device, choose_precision
 from dragoman.errors import UserError
-from dragoman.files import write_atomically
+from dragoman.files import exclusive, write_atomically
 from dragoman.models.config import TransformerConfig
 from dragoman.models.storage import ModelDescription, save_model
 from dragoman.models.transformer import build_transformer
@@ -33,7 +33,8 @@ from dragoman.settings import differences, from_mapping, to_mapping
 from dragoman.training.compiling import compile_layers
 from dragoman.training.curves import draw_curves
 from dragoman.training.display import Display
-from dragoman.training.loop import Observer, Outcome, Trainer, Validation
+from dragoman.training.loop import Observer, Trainer
+from dragoman.training.position import Outcome, Validation
 from dragoman.training.stream import BatchStream
 from dragoman.training.tensorboard import TensorBoard
 
@@ -62,16 +63,17 @@ def train(
         UserError: for a bad corpus or setting, or when `out` holds something else.
         Stopped: on SIGINT or SIGTERM, after saving; the same call goes on.
     """
-    console = console or Console(stderr=True)
+    console = console or Console(stderr=True, soft_wrap=True)
     request = _request(corpora, validation, settings or {})
     run = out / "run"
-    plan = _find_plan(run, request)
-    if plan is None:
-        _refuse_other_contents(out)
-        plan = _make_plan(request, out, run, console)
-    else:
-        console.print(f"going on with the run in {out}", highlight=False)
-    return _train(plan, out, run, console)
+    _refuse_other_contents(out, run)
+    with exclusive(run):
+        plan = _find_plan(run, request)
+        if plan is None:
+            plan = _make_plan(request, out, run, console)
+        else:
+            console.print(f"going on with the run in {out}", highlight=False)
+        return _train(plan, out, run, console)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +127,12 @@ def _find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
     )
 
 
-def _refuse_other_contents(out: Path) -> None:
+def _refuse_other_contents(out: Path, run: Path) -> None:
     """Never write among files that are not ours."""
-    ours = {"run", "tokenizer.model", "tokenizer.source.model", "tokenizer.target.model"}
-    if out.exists() and (not out.is_dir() or {entry.name for entry in out.iterdir()} - ours):
-        raise UserError(f"{out} exists and is not an unfinished run: give another --out")
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file: give another --out")
+    if out.exists() and any(out.iterdir()) and not run.is_dir():
+        raise UserError(f"{out} holds other files, not a run: give another --out")
 
 
 def _make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:

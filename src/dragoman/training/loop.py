@@ -2,16 +2,17 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from dragoman.data.batching import Batch, Cursor
+from dragoman.device import Precision
 from dragoman.errors import UserError
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import set_weights, weights_of
@@ -28,8 +29,8 @@ from dragoman.training.checkpoint import (
     unpack_optimizer,
 )
 from dragoman.training.curves import EventLog
-from dragoman.device import Precision
-from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.gradients import accumulate_gradients
+from dragoman.training.position import Outcome, Position, Validation
 from dragoman.training.schedule import ScheduleConfig, learning_rate
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests
 from dragoman.training.stream import BatchStream
@@ -101,32 +102,6 @@ class TrainingConfig:
             raise ValueError(f"adam_betas must be in [0, 1), not {self.adam_betas}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Validation:
-    """How good a model is on the validation set.
-
-    loss      nats per target token, without smoothing; perplexity is e^loss
-    bleu, chrf   0 to 100
-    samples   (source, reference, translation) to look at
-    """
-
-    loss: float
-    bleu: float
-    chrf: float
-    samples: tuple[tuple[str, str, str], ...] = ()
-
-    @property
-    def perplexity(self) -> float:
-        """e^loss."""
-        return math.exp(min(self.loss, 700))
-
-    def better_than(self, other: "Validation | None", by: Literal["bleu", "loss"]) -> bool:
-        """Whether this is an improvement."""
-        if other is None:
-            return True
-        return self.bleu > other.bleu if by == "bleu" else self.loss < other.loss
-
-
 class Observer(Protocol):
     """Who wants to hear how training goes: the live display, TensorBoard."""
 
@@ -135,96 +110,6 @@ class Observer(Protocol):
 
     def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
         """Hear of a validation."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What training came to: updates made, the best validation and its step, seconds spent."""
-
-    steps: int
-    best: Validation
-    best_step: int
-    seconds: float
-    stopped_early: bool
-
-
-@dataclass
-class Position:
-    """Where training stands; all of it is in a checkpoint."""
-
-    step: int = 0
-    cursor: Cursor = Cursor()  # noqa: RUF009 - frozen
-    seconds: float = 0.0
-    validations: int = 0
-    since_best: int = 0
-    best: Validation | None = None
-    best_step: int = 0
-    # The weights at these steps are kept, to be averaged at the end.
-    validated_steps: tuple[int, ...] = ()
-    # Since the last line of the log.
-    loss_sum: float = 0.0
-    tokens: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Turn into JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, state: dict[str, Any]) -> "Position":
-        """Read what `to_json` wrote."""
-        best = state["best"] and Validation(
-            **{**state["best"], "samples": tuple(tuple(sample) for sample in state["best"]["samples"])}
-        )
-        return cls(
-            **{
-                **state,
-                "cursor": Cursor(**state["cursor"]),
-                "best": best,
-                "validated_steps": tuple(state["validated_steps"]),
-            }
-        )
-
-
-def accumulate_gradients(
-    model: Seq2Seq, batches: Sequence[Batch], smoothing: float, precision: Precision, device: torch.device
-) -> tuple[Tensor, int]:
-    """Add the gradient of the mean loss per token over all `batches` to the parameters'.
-
-    The sum is divided once, by the number of target tokens in all batches, so that one batch cut into
-    two or four gives the same gradient.
-
-    Returns:
-        the summed loss in nats (a detached scalar) and the number of target tokens
-    """
-    tokens = sum(batch.target_tokens for batch in batches)
-    total = torch.zeros((), device=device)
-    for batch in (batch.to(device) for batch in batches):
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            memory = model.encode(batch.source, batch.source_mask)
-            states = model.decode_states(batch.target_in, memory, batch.target_mask)
-            loss, _ = label_smoothed_loss(states, model.output.weight, batch.target_out, batch.target_mask, smoothing)
-        (loss / tokens).backward()
-        total += loss.detach()
-    return total, tokens
-
-
-@torch.inference_mode()
-def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, device: torch.device) -> float:
-    """Cross-entropy in nats per target token, without smoothing and without dropout."""
-    was_training = model.training
-    model.eval()
-    total, count = 0.0, 0
-    for batch in (batch.to(device) for batch in batches):
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            memory = model.encode(batch.source, batch.source_mask)
-            states = model.decode_states(batch.target_in, memory, batch.target_mask)
-            loss, tokens = label_smoothed_loss(
-                states, model.output.weight, batch.target_out, batch.target_mask, smoothing=0.0
-            )
-        total += float(loss)
-        count += tokens
-    model.train(was_training)
-    return total / count
 
 
 class Trainer:
@@ -309,7 +194,10 @@ class Trainer:
                     self._save()
                     saved_at = time.monotonic()
                 self._stop_if_requested(request)
-        self._try_average_of_last()
+        if not position.finished:
+            self._try_average_of_last()
+            position.finished = True
+            self._save()
         assert position.best is not None, "a run ends with a validation"
         return Outcome(position.step, position.best, position.best_step, self._seconds(), self._out_of_patience())
 
@@ -422,9 +310,11 @@ class Trainer:
             return
         paths = [checkpoint_path(self.checkpoints, step) for step in steps]
         average = average_states([load_checkpoint(path).tensors["model"] for path in paths])
+        own = {name: tensor.clone() for name, tensor in weights_of(self.model).items()}
         set_weights(self.model, average, "the average of the last checkpoints")
         self.model.eval()
         self._consider(self.validate(self.model), weights_of(self.model))
+        set_weights(self.model, own, "the last weights")
 
     # Saving and restoring.
 

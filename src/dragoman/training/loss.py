@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 # Rows of the vocabulary projection that are in memory at once.
 CHUNK = 256
@@ -51,7 +52,7 @@ def label_smoothed_loss(
     if torch.is_autocast_enabled(rows.device.type):
         rows = rows.to(torch.get_autocast_dtype(rows.device.type))
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        rows, weight, target[real], smoothing
+        rows, weight, target[real], smoothing, torch.is_grad_enabled()
     )
     return loss, len(rows)
 
@@ -66,6 +67,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         target: Tensor,
         smoothing: float,
+        training: bool,
     ) -> Tensor:
         vocabulary = weight.shape[0]
         projection = weight.to(rows.dtype)
@@ -84,6 +86,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             if smoothing > 0:
                 expected += smoothing * logits.mean(dim=-1, keepdim=True)
             total += (log_normaliser - expected).sum()
+            if not training:
+                continue
             # The gradient by the logits is p - q.
             p = logits.sub_(log_normaliser).exp_().sub_(smoothing / vocabulary)
             p.scatter_add_(1, gold, torch.full_like(expected, smoothing - 1))
@@ -96,6 +100,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         rows_gradient, weight_gradient = ctx.saved_tensors
-        return rows_gradient * gradient, weight_gradient * gradient, None, None
+        return rows_gradient * gradient, weight_gradient * gradient, None, None, None

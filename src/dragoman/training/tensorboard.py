@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dragoman.errors import UserError
-from dragoman.training.loop import Validation
+from dragoman.training.position import Validation
 
 
 class TensorBoard:
@@ -30,9 +30,7 @@ class TensorBoard:
     def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
         """Write a validation, with its sample translations as text."""
         for name in ("loss", "perplexity", "bleu", "chrf"):
-            self._writer.add_scalar(
-                f"validation/{name}", getattr(validation, name), step
-            )
+            self._writer.add_scalar(f"validation/{name}", getattr(validation, name), step)
         for number, (source, reference, translation) in enumerate(validation.samples):
             text = f"{source}\n\n→ {translation}\n\n({reference})"
             self._writer.add_text(f"sample/{number}", text, step)

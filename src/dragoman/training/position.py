@@ -1,0 +1,86 @@
+"""Where training stands, and how good the model is there."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from dragoman.data.batching import Cursor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """How good a model is on the validation set.
+
+    loss      nats per target token, without smoothing; perplexity is e^loss
+    bleu, chrf   0 to 100
+    samples   (source, reference, translation) to look at
+    """
+
+    loss: float
+    bleu: float
+    chrf: float
+    samples: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def perplexity(self) -> float:
+        """e^loss."""
+        return math.exp(min(self.loss, 700))
+
+    def better_than(self, other: "Validation | None", by: Literal["bleu", "loss"]) -> bool:
+        """Whether this is an improvement."""
+        if other is None:
+            return True
+        if by == "bleu" and self.bleu != other.bleu:
+            return self.bleu > other.bleu
+        # Also between equal BLEUs: of outputs shorter than four words it is always 0.
+        return self.loss < other.loss
+
+
+@dataclass
+class Position:
+    """Where training stands; all of it is in a checkpoint."""
+
+    step: int = 0
+    cursor: Cursor = Cursor()  # noqa: RUF009 - frozen
+    seconds: float = 0.0
+    validations: int = 0
+    since_best: int = 0
+    best: Validation | None = None
+    best_step: int = 0
+    # The weights at these steps are kept, to be averaged at the end.
+    validated_steps: tuple[int, ...] = ()
+    # Since the last line of the log.
+    loss_sum: float = 0.0
+    tokens: int = 0
+    # The average of the last weights has been tried: nothing is left to do.
+    finished: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Turn into JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> "Position":
+        """Read what `to_json` wrote."""
+        best = state["best"] and Validation(
+            **{**state["best"], "samples": tuple(tuple(sample) for sample in state["best"]["samples"])}
+        )
+        return cls(
+            **{
+                **state,
+                "cursor": Cursor(**state["cursor"]),
+                "best": best,
+                "validated_steps": tuple(state["validated_steps"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What training came to: updates made, the best validation and its step, seconds spent."""
+
+    steps: int
+    best: Validation
+    best_step: int
+    seconds: float
+    stopped_early: bool

@@ -1,0 +1,252 @@
+"""The verbs as a user types them, on a model that a few updates have made."""
+
+import gzip
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dragoman import cli
+from tests.system.number_words import split_numbers
+from tests.system.test_train import TINY_RUN, write_tsv
+
+SETTINGS = [
+    f"--set={table}.{key}={json.dumps(value)}"
+    for table in ("tokenizer", "batching", "schedule", "training")
+    for key, value in TINY_RUN[table].items()  # type: ignore[attr-defined]
+]
+
+
+def dragoman(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
+    """Run a verb in this process and give its exit code."""
+    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return int(stopped.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpora and two models."""
+    folder = tmp_path_factory.mktemp("cli")
+    training, validation, test = split_numbers()
+    write_tsv(folder / "train.tsv", training[:600])
+    write_tsv(folder / "valid.tsv", validation[:20])
+    write_tsv(folder / "test.tsv", test[:12])
+    for name, seed in (("model", 1), ("other", 2)):
+        with pytest.MonkeyPatch.context() as patch:
+            code = dragoman(
+                patch,
+                *("train", folder / "train.tsv", "--validation", folder / "valid.tsv", "--out", folder / name),
+                *("--preset", "tiny", "--source-language", "en", "--target-language", "de", *SETTINGS),
+                f"--set=training.seed={seed}",
+            )
+        assert code == 0
+    return folder
+
+
+def test_train_writes_a_model_directory(workplace: Path) -> None:
+    model = workplace / "model"
+    assert {path.name for path in model.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.model",
+        "metrics.json",
+        "README.md",
+        "run",
+    }
+    assert (model / "run/curves.png").read_bytes().startswith(b"\x89PNG")
+    metrics = json.loads((model / "metrics.json").read_text())
+    assert metrics["validation"]["pairs"] == 20
+    assert metrics["validation"]["loss"] > 0
+    assert "600 pairs from train.tsv" in (model / "README.md").read_text()
+
+
+def test_translate_gives_a_line_for_each_line(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    lines = [
+        b"forty-two",
+        b"",
+        b"one\xe2\x80\xa8two\x00three\xc2\x85four",
+        b"not \xff UTF-8",
+        b"   ",
+        b"seven\r",
+        b"nine " * 3000,
+        b"the last line has no line feed",
+    ]
+    (workplace / "hostile.txt").write_bytes(b"\n".join(lines))
+    assert dragoman(monkeypatch, "translate", workplace / "model", workplace / "hostile.txt", "--beam", "2") == 0
+    output, errors = capfdbinary.readouterr()
+    translated = output.decode().split("\n")
+    assert len(translated) == len(lines) + 1
+    assert translated[-1] == ""
+    assert translated[1] == translated[4] == ""
+    assert all(translated[i] for i in (0, 2, 3, 5, 6, 7))
+    assert b"line 4: not UTF-8" in errors
+    assert b"line 7: a sentence longer than any in training was split" in errors
+
+
+def test_translate_reads_standard_input_and_gzip_alike(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = b"one\ntwo hundred\n"
+    (workplace / "text.gz").write_bytes(gzip.compress(text))
+    assert dragoman(monkeypatch, "translate", workplace / "model", workplace / "text.gz") == 0
+    from_file = capfdbinary.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert dragoman(monkeypatch, "translate", workplace / "model") == 0
+    assert capfdbinary.readouterr().out == from_file
+    assert from_file.count(b"\n") == 2
+
+
+def test_json_has_alternatives_scores_and_flags(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (workplace / "one.txt").write_text("five\n")
+    arguments = ("translate", workplace / "model", workplace / "one.txt", "--n-best", "3")
+    assert dragoman(monkeypatch, *arguments) == 2
+    assert b"--json" in capfdbinary.readouterr().err
+    assert dragoman(monkeypatch, *arguments, "--json") == 0
+    [line] = capfdbinary.readouterr().out.splitlines()
+    answer = json.loads(line)
+    scores = [alternative["score"] for alternative in answer["alternatives"]]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert answer["text"] == answer["alternatives"][0]["text"]
+    assert answer["cut"] is False
+
+
+def test_sampling_is_decided_by_its_seed_and_prefixes_begin_the_output(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (workplace / "one.txt").write_text("five\n")
+
+    def sample(seed: int) -> bytes:
+        arguments = ("translate", workplace / "model", workplace / "one.txt", "--sample", "--seed", str(seed))
+        assert dragoman(monkeypatch, *arguments) == 0
+        return capfdbinary.readouterr().out
+
+    assert sample(1) == sample(1)
+    assert len({sample(seed) for seed in range(2, 6)}) > 1
+    (workplace / "prefix.txt").write_text("hundert\n")
+    arguments = ("translate", workplace / "model", workplace / "one.txt", "--prefixes", workplace / "prefix.txt")
+    assert dragoman(monkeypatch, *arguments) == 0
+    assert capfdbinary.readouterr().out.startswith(b"hundert")
+
+
+def test_score_is_the_log_probability_that_translate_reports(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (workplace / "one.txt").write_text("five\n")
+    assert dragoman(monkeypatch, "translate", workplace / "model", workplace / "one.txt", "--json") == 0
+    answer = json.loads(capfdbinary.readouterr().out)
+    (workplace / "own.tsv").write_text(f"five\t{answer['text']}\n")
+    assert dragoman(monkeypatch, "score", workplace / "model", workplace / "own.tsv") == 0
+    log_probability, score = map(float, capfdbinary.readouterr().out.split())
+    # The text could have other subwords than search chose, and then be less probable, never more.
+    assert log_probability <= answer["log_probability"] + 1e-3
+    assert score == pytest.approx(answer["score"], abs=1e-3) or log_probability < answer["log_probability"]
+
+
+def test_evaluate_prints_scores_signatures_examples_and_significance(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    arguments = ("evaluate", workplace / "model", workplace / "test.tsv")
+    options = ("--against", workplace / "other", "--examples", "10", "--output", workplace / "out.txt")
+    assert dragoman(monkeypatch, *arguments, *options) == 0
+    output = capfdbinary.readouterr().out.decode()
+    for expected in ("BLEU", "chrF", "TER", "perplexity", "nrefs:1|", "paired bootstrap"):
+        assert expected in output
+    assert output.count("\nreference ") == 10
+    assert (workplace / "out.txt").read_text().count("\n") == 12
+    assert dragoman(monkeypatch, *arguments, "--json") == 0
+    figures = json.loads(capfdbinary.readouterr().out)
+    assert figures["sentences"] == 12
+    assert figures["perplexity"] > 1
+
+
+def test_an_ensemble_needs_one_vocabulary(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (workplace / "one.txt").write_text("five\n")
+    both = ("translate", workplace / "model", workplace / "one.txt", "--ensemble", workplace / "other")
+    assert dragoman(monkeypatch, *both) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 1
+
+
+def test_corpus_clean_and_stats(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (workplace / "dirty.tsv").write_text("a dog\tein Hund\na dog\tein Hund\n \tleer\n")
+    assert dragoman(monkeypatch, "corpus", "clean", workplace / "dirty.tsv") == 0
+    output, errors = capfdbinary.readouterr()
+    assert output == b"a dog\tein Hund\n"
+    assert b"3 pairs read, 1 kept, 2 dropped" in errors
+    assert dragoman(monkeypatch, "corpus", "stats", workplace / "dirty.tsv") == 0
+    assert b"3" in capfdbinary.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "no-such-model"], "give a model directory"),
+        (["evaluate", "{}/model", "missing.tsv"], "missing.tsv"),
+        (["train", "x.docx", "--out", "{}/m"], "x.docx"),
+        (["train", "{}/train.tsv", "--out", "{}/m", "--set", "training.stpes=3"], "training.steps"),
+        (["train", "{}/train.tsv", "--out", "{}/m", "--set", "model.dropuot=0.1"], "dropout"),
+        (["train", "{}/train.tsv", "--out", "{}/train.tsv"], "another --out"),
+        (["corpus", "fetch", "nothing", "--pair", "en-de"], "home-assistant"),
+        (["translate", "{}/model", "{}/test.tsv", "--beam", "0"], "beam"),
+        (["translate", "{}/model", "{}/test.tsv", "--device", "abacus"], "abacus"),
+    ],
+)
+def test_mistakes_are_explained_without_a_traceback(
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    arguments: list[str],
+    message: str,
+) -> None:
+    assert dragoman(monkeypatch, *(argument.format(workplace) for argument in arguments)) == 2
+    errors = capfdbinary.readouterr().err.decode()
+    assert message in errors
+    assert "Traceback" not in errors
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(workplace: Path) -> None:
+    command = [sys.executable, "-c", "from dragoman.cli import main; main()"]
+    command += ["train", str(workplace / "train.tsv"), "--validation", str(workplace / "valid.tsv")]
+    command += ["--out", str(workplace / "stopped"), "--preset", "tiny", *SETTINGS, "--set=training.steps=100000"]
+    log = workplace / "stopped/run/log.jsonl"
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while not log.exists():
+            assert process.poll() is None, process.communicate()[1].decode()
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        errors = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "the same command goes on" in errors
+    [checkpoint] = (workplace / "stopped/run/checkpoints").glob("step-*")
+    step = json.loads((checkpoint / "state.json").read_text())["position"]["step"]
+    assert step >= 10
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(workplace: Path) -> None:
+    (workplace / "many.txt").write_text("one\n" * 5000)
+    command = [sys.executable, "-c", "from dragoman.cli import main; main()"]
+    command += ["translate", str(workplace / "model"), str(workplace / "many.txt"), "--beam", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().endswith(b"\n")
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        assert process.wait(timeout=120) == 0, errors
+    assert "Traceback" not in errors
+    assert "Broken pipe" not in errors
