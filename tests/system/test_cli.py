@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import cli
+from dragoman.training.checkpoint import load_checkpoint
 from tests.system.number_words import split_numbers
 from tests.system.test_train import TINY_RUN, write_tsv
 
@@ -200,6 +201,10 @@ def test_corpus_clean_and_stats(
         (["train", "x.docx", "--out", "{}/m"], "x.docx"),
         (["train", "{}/train.tsv", "--out", "{}/m", "--set", "training.stpes=3"], "training.steps"),
         (["train", "{}/train.tsv", "--out", "{}/m", "--set", "model.dropuot=0.1"], "dropout"),
+        (["train", "{}/train.tsv", "--out", "{}/m", "--set", "batching.batch_tokens=abc"], "batching.batch_tokens"),
+        (["train", "{}/train.tsv", "--out", "{}/m", "--set", "training=5"], "training"),
+        (["train", "{}/train.tsv", "--out", "{}/m", "--set", "model.heads=3"], "heads"),
+        (["train", "{}/train.tsv", "--out", "{}/m", "--minutes", "1", "--set", "training.steps=5"], "not both"),
         (["train", "{}/train.tsv", "--out", "{}/train.tsv"], "another --out"),
         (["corpus", "fetch", "nothing", "--pair", "en-de"], "home-assistant"),
         (["translate", "{}/model", "{}/test.tsv", "--beam", "0"], "beam"),
@@ -233,8 +238,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(workplace: Path) -> None:
     assert process.returncode == 128 + signal.SIGTERM
     assert "the same command goes on" in errors
     [checkpoint] = (workplace / "stopped/run/checkpoints").glob("step-*")
-    step = json.loads((checkpoint / "state.json").read_text())["position"]["step"]
-    assert step >= 10
+    assert load_checkpoint(checkpoint).state["position"]["step"] >= 10
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(workplace: Path) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
-from dragoman.data.tokenizer import Tokenizer, TokenizerConfig
+from dragoman.data.tokenizer import TokenizerConfig
+from dragoman.errors import UserError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import preset
 from dragoman.settings import from_mapping, to_mapping
@@ -52,15 +53,15 @@ class RunConfig:
 def choose_by_size(pairs: int) -> dict[str, Any]:
     """Settings that suit a corpus of so many pairs; whatever the user says overrides them.
 
-    Small corpora want small vocabularies and batches and more dropout (Sennrich and Zhang, "Revisiting
-    Low-Resource Neural Machine Translation", 2019).
+    Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
+    Neural Machine Translation", 2019). Pre-norm spares them the long warm-up that post-norm needs.
     """
     if pairs < 200_000:
         return {
             "preset": "small",
-            "model": {"dropout": 0.2 if pairs < 50_000 else 0.1, "norm_placement": "pre"},
+            "model": {"norm_placement": "pre"},
             "tokenizer": {"vocabulary_size": 4000 if pairs < 50_000 else 8000},
-            "batching": {"batch_tokens": 2048},
+            "batching": {"batch_tokens": 1024 if pairs < 50_000 else 2048},
         }
     if pairs < 2_000_000:
         return {
@@ -76,20 +77,28 @@ def choose_by_size(pairs: int) -> dict[str, Any]:
     }
 
 
-def choose_steps(pairs: int, updates_per_epoch: int) -> int:
-    """Updates for a run without a budget: about as many epochs as pay, 60 for a small corpus to 3."""
-    epochs = min(60.0, max(3.0, 1_500_000 / max(pairs, 1)))
-    return max(1000, min(100_000, round(epochs * updates_per_epoch)))
+def choose_by_budget(pairs: int, updates_per_epoch: int, training: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that suit the budget; without one, a number of updates is chosen.
 
-
-def choose_schedule(training: Mapping[str, Any]) -> dict[str, Any]:
-    """The paper's schedule, its warm-up cut to a tenth of a run that is short for it.
-
-    By the clock, the number of updates is unknown: the learning rate follows the time, and falls to zero.
+    By the clock, the number of updates is unknown: the learning rate follows the time and falls to zero,
+    which is worth several BLEU to a short run. Otherwise it is the paper's schedule, its warm-up cut to a
+    tenth of a run that is short for it. Who sees a small corpus many times needs more dropout.
     """
     if "minutes" in training:
-        return {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.002}
-    return {"kind": "paper", "warmup": max(1, min(4000, int(training["steps"]) // 10))}
+        return {
+            "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.0015},
+            "training": {"validations": 5},
+        }
+    steps = training.get("steps")
+    if steps is None:
+        # About as many epochs as pay: 60 of a small corpus, 3 of a huge one.
+        epochs = min(60.0, max(3.0, 1_500_000 / max(pairs, 1)))
+        steps = max(1000, min(100_000, round(epochs * updates_per_epoch)))
+    return {
+        "model": {"dropout": 0.3} if pairs < 50_000 else {},
+        "schedule": {"kind": "paper", "warmup": max(1, min(4000, int(steps) // 10))},
+        "training": {"steps": steps},
+    }
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,11 +114,15 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def model_config(preset_name: str, tokenizer: Tokenizer, overrides: Mapping[str, Any], where: str) -> TransformerConfig:
-    """The preset for the tokenizer's vocabularies, with the [model] table of the run file over it.
+def model_config(
+    config: RunConfig, overrides: object, source_vocabulary: int, target_vocabulary: int
+) -> TransformerConfig:
+    """The preset for vocabularies of these sizes, with the [model] table of the run file over it.
 
     Raises:
         UserError: for an unknown preset, an unknown key, or values that contradict each other.
     """
-    start = preset(preset_name, tokenizer.source_size, tokenizer.target_size, joint=tokenizer.joint)
-    return from_mapping(TransformerConfig, {**to_mapping(start), **overrides}, where)
+    if not isinstance(overrides, Mapping):
+        raise UserError(f"model must be a table of settings, not {overrides!r}")
+    start = preset(config.preset, source_vocabulary, target_vocabulary, joint=config.tokenizer.joint)
+    return from_mapping(TransformerConfig, {**to_mapping(start), **overrides}, "the [model] table")

@@ -19,7 +19,7 @@ from dragoman.files import exclusive, write_atomically
 from dragoman.models.config import TransformerConfig
 from dragoman.models.storage import ModelDescription, save_model
 from dragoman.models.transformer import build_transformer
-from dragoman.run.config import RunConfig, choose_by_size, choose_schedule, choose_steps, merge, model_config
+from dragoman.run.config import RunConfig, choose_by_budget, choose_by_size, merge, model_config
 from dragoman.run.model_card import model_card
 from dragoman.run.preparation import (
     VALIDATION_TEXT,
@@ -136,28 +136,22 @@ def _refuse_other_contents(out: Path, run: Path) -> None:
 
 
 def _make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:
-    settings = request["settings"]
-    # Before any corpus is read: a misspelt key must not cost minutes.
-    draft = _resolve(settings, pairs=0, target_tokens=0)
+    user = request["settings"]
+    draft = _check(user)
     text = write_clean_text(
         request["corpora"], request["validation"], draft.cleaning, draft.data, run / "text", console
     )
     console.print(text.report.table(), highlight=False)
-    config = _resolve(settings, text.training_pairs, target_tokens=0)
+    config, _ = _resolve(user, text.training_pairs, target_tokens=0)
     with console.status("learning the subwords"):
         tokenizer = build_tokenizer(text, config)
-    model = model_config(
-        config.preset,
-        tokenizer,
-        merge(choose_by_size(text.training_pairs).get("model", {}), settings.get("model", {})),
-        "[model]",
-    )
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
+    config, model = _resolve(user, text.training_pairs, corpus.meta.target_tokens)
     plan = Plan(
         request=request,
-        config=_resolve(settings, text.training_pairs, int(corpus.target_lengths.sum()) + len(corpus)),
-        model=model,
+        config=config,
+        model=model_config(config, model, tokenizer.source_size, tokenizer.target_size),
         training_pairs=len(corpus),
         validation_pairs=text.validation_pairs,
         trained_length=int(max(corpus.source_lengths.max(), 1)),
@@ -166,16 +160,28 @@ def _make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) 
     return plan
 
 
-def _resolve(settings: Mapping[str, Any], pairs: int, target_tokens: int) -> RunConfig:
-    """The user's settings over what suits the corpus, checked."""
-    layered = merge(choose_by_size(pairs), settings)
-    training = layered.setdefault("training", {})
-    if "steps" not in training and "minutes" not in training:
-        tokens = layered["batching"]["batch_tokens"] * training.get("accumulate", 1)
-        training["steps"] = choose_steps(pairs, target_tokens // tokens)
-    layered["schedule"] = merge(choose_schedule(training), layered.get("schedule", {}))
-    layered.pop("model", None)
-    return from_mapping(RunConfig, layered, "the run's settings")
+def _check(user: Mapping[str, Any]) -> RunConfig:
+    """Check the user's settings before any corpus is read: a misspelt key must not cost minutes."""
+    training = user.get("training", {})
+    given = isinstance(training, Mapping) and ("steps" in training or "minutes" in training)
+    # A peak suits every schedule.
+    neutral = {"schedule": {"peak_learning_rate": 0.001}, "training": {} if given else {"steps": 1}}
+    layered = merge(choose_by_size(0), neutral, user)
+    overrides = layered.pop("model", {})
+    config = from_mapping(RunConfig, layered, "the settings")
+    model_config(config, overrides, source_vocabulary=1000, target_vocabulary=1000)
+    return config
+
+
+def _resolve(user: Mapping[str, Any], pairs: int, target_tokens: int) -> tuple[RunConfig, dict[str, Any]]:
+    """The user's settings over what suits the corpus and the budget; and the [model] table."""
+    layered = merge(choose_by_size(pairs), user)
+    training = layered.get("training", {})
+    update_tokens = layered["batching"]["batch_tokens"] * training.get("accumulate", 1)
+    by_budget = choose_by_budget(pairs, target_tokens // update_tokens, training)
+    layered = merge(choose_by_size(pairs), by_budget, user)
+    overrides = layered.pop("model", {})
+    return from_mapping(RunConfig, layered, "the settings"), overrides
 
 
 def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
