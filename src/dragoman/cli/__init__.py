@@ -50,7 +50,7 @@ def _run(verb: Train | Translate | Evaluate | Score | Corpus | Doctor) -> int:
         # The reader (head, less) has seen enough. Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
+    except (OSError, FloatingPointError) as error:
         print(f"dragoman: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
