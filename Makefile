@@ -23,9 +23,9 @@ demo: $(VENV)/.installed
 	$(BIN)/dragoman evaluate $(MODEL) $(CORPUS)/test.tsv --examples 10
 	@echo
 	@echo "Your model lies in $(MODEL); its learning curves are $(MODEL)/run/curves.png. Next:"
-	@echo "  $(BIN)/dragoman translate $(MODEL) FILE                    translate a text, line by line"
-	@echo "  $(BIN)/dragoman train YOURS.tsv --out models/mine          train on your own translations"
-	@echo "  $(BIN)/dragoman doctor                                     what this machine has"
+	@echo "  $(BIN)/dragoman translate $(MODEL) FILE              # a text, line by line"
+	@echo "  $(BIN)/dragoman train YOURS.tsv --out models/mine    # on your own translations"
+	@echo "  $(BIN)/dragoman doctor                               # what this machine has"
 
 test: check unit
 

@@ -50,23 +50,25 @@ class RunConfig:
     training: TrainingConfig
 
 
-def choose_by_size(pairs: int) -> dict[str, Any]:
-    """Settings that suit a corpus of so many pairs; whatever the user says overrides them.
+def choose_by_size(pairs: int, characters: int = 0) -> dict[str, Any]:
+    """Settings that suit a corpus of so many pairs, with so many different characters.
 
     Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
     Neural Machine Translation", 2019). Pre-norm spares them the long warm-up that post-norm needs.
     """
+    # Of Chinese, thousands of characters are subwords of their own: words need room beside them.
+    room = 1000 * (characters // 1000)
     if pairs < 200_000:
         return {
             "preset": "small",
             "model": {"norm_placement": "pre"},
-            "tokenizer": {"vocabulary_size": 4000 if pairs < 50_000 else 8000},
+            "tokenizer": {"vocabulary_size": (4000 if pairs < 50_000 else 8000) + room},
             "batching": {"batch_tokens": 1024 if pairs < 50_000 else 2048},
         }
     if pairs < 2_000_000:
         return {
             "preset": "base",
-            "tokenizer": {"vocabulary_size": 16_000},
+            "tokenizer": {"vocabulary_size": 16_000 + room},
             "batching": {"batch_tokens": 8192},
         }
     return {

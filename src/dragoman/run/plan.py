@@ -87,12 +87,13 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
         request["corpora"], request["validation"], draft.cleaning, draft.data, run / "text", console
     )
     console.print(text.report.table(), highlight=False)
-    config, _ = _resolve(user, text.training_pairs, target_tokens=0)
+    by_size = choose_by_size(text.training_pairs, text.characters)
+    config, _ = _resolve(user, by_size, text.training_pairs, target_tokens=0)
     with console.status("learning the subwords"):
         tokenizer = build_tokenizer(text, config)
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
-    config, model = _resolve(user, text.training_pairs, corpus.meta.target_tokens)
+    config, model = _resolve(user, by_size, text.training_pairs, corpus.meta.target_tokens)
     plan = Plan(
         request=request,
         config=config,
@@ -118,12 +119,14 @@ def _check(user: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _resolve(user: Mapping[str, Any], pairs: int, target_tokens: int) -> tuple[RunConfig, dict[str, Any]]:
+def _resolve(
+    user: Mapping[str, Any], by_size: Mapping[str, Any], pairs: int, target_tokens: int
+) -> tuple[RunConfig, dict[str, Any]]:
     """The user's settings over what suits the corpus and the budget; and the [model] table."""
-    layered = merge(choose_by_size(pairs), user)
+    layered = merge(by_size, user)
     training = layered.get("training", {})
     update_tokens = layered["batching"]["batch_tokens"] * training.get("accumulate", 1)
     by_budget = choose_by_budget(pairs, target_tokens // update_tokens, training)
-    layered = merge(choose_by_size(pairs), by_budget, user)
+    layered = merge(by_size, by_budget, user)
     overrides = layered.pop("model", {})
     return from_mapping(RunConfig, layered, "the settings"), overrides

@@ -29,6 +29,7 @@ class CleanText:
 
     training: Path
     training_pairs: int
+    characters: int  # different ones, on both sides of the training text
     validation_pairs: int
     report: CleaningReport
 
@@ -51,6 +52,7 @@ def write_clean_text(
     report = CleaningReport()
     pairs = _progress(read_corpora([parse_corpus(name) for name in corpora]), "reading", console)
     training, validated = 0, 0
+    characters: set[str] = set()
     directory.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
     with (
@@ -65,6 +67,7 @@ def write_clean_text(
             else:
                 training_file.write(_line(pair))
                 training += 1
+                characters.update(*pair)
         if validation is not None:
             for pair in clean(read_corpora([parse_corpus(validation)]), cleaning, CleaningReport()):
                 validation_file.write(_line(pair))
@@ -78,7 +81,7 @@ def write_clean_text(
             else f"the corpus of {training} pairs is too small to split validation off: "
             "give --validation FILE, or raise data.validation_share"
         )
-    return CleanText(directory / TRAINING_TEXT, training, validated, report)
+    return CleanText(directory / TRAINING_TEXT, training, len(characters), validated, report)
 
 
 def read_clean_text(path: Path) -> Iterator[Pair]:
