@@ -18,8 +18,7 @@ class Display:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._started = time.monotonic()
-        self._last_report = self._started
+        self._last_report = time.monotonic()
         self._header_shown = False
         self._progress = Progress(
             TextColumn("training"),
@@ -53,14 +52,13 @@ class Display:
         shown = f"update {step:,}  loss {figures['loss']:.3f}  {rate:,.0f} target tokens/s"
         self._progress.update(self._task, completed=progress, figures=shown)
 
-    def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
+    def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
         """Print a row, and two translations to look at."""
         if not self._header_shown:
             self._console.print(HEADER, style="bold")
             self._header_shown = True
-        minutes = (time.monotonic() - self._started) / 60
         self._console.print(
-            f"{step:>8,} {minutes:>8.1f} {validation.loss:>7.3f} {validation.perplexity:>10.2f} "
+            f"{step:>8,} {seconds / 60:>8.1f} {validation.loss:>7.3f} {validation.perplexity:>10.2f} "
             f"{validation.bleu:>6.1f} {validation.chrf:>6.1f}{'  best so far' if best else ''}",
             highlight=False,
         )
@@ -74,4 +72,3 @@ class Display:
             )
         # Validation is not training: the rate must not count its time.
         self._last_report = time.monotonic()
-        self._progress.update(self._task, completed=progress)

@@ -108,8 +108,8 @@ class Observer(Protocol):
     def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
         """Hear of LOG_EVERY more updates."""
 
-    def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
-        """Hear of a validation."""
+    def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
+        """Hear of a validation, so many seconds of training into the run."""
 
 
 class Trainer:
@@ -302,7 +302,7 @@ class Trainer:
             }
         )
         for observer in self.observers:
-            observer.validation(position.step, self._progress(), validation, best)
+            observer.validation(position.step, self._seconds(), validation, best)
 
     def _try_average_of_last(self) -> None:
         steps = self.position.validated_steps[-self.config.average_last :]

@@ -27,7 +27,7 @@ class TensorBoard:
         for name, value in figures.items():
             self._writer.add_scalar(f"training/{name}", value, step)
 
-    def validation(self, step: int, progress: float, validation: Validation, best: bool) -> None:
+    def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
         """Write a validation, with its sample translations as text."""
         for name in ("loss", "perplexity", "bleu", "chrf"):
             self._writer.add_scalar(f"validation/{name}", getattr(validation, name), step)
