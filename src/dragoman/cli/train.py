@@ -50,6 +50,7 @@ class Train:
         from rich.console import Console
 
         from dragoman.run.train import train
+        from dragoman.training.curves import read_events, sparkline
         from dragoman.training.stopping import Stopped
 
         console = Console(stderr=True, soft_wrap=True)
@@ -61,13 +62,15 @@ class Train:
             console.print(f"{stopped}; everything is saved, the same command goes on", highlight=False)
             sys.exit(128 + stopped.signal_number)
         best = outcome.best
+        events = read_events(self.out / "run" / "log.jsonl")
+        scores = [float(str(event["bleu"])) for event in events if event["event"] == "validation"]
         why = ", stopped early: no better for a while" if outcome.stopped_early else ""
         print(
             f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
             f"best at update {outcome.best_step:,}: validation BLEU {best.bleu:.1f}, chrF {best.chrf:.1f}, "
             f"perplexity {best.perplexity:.2f}\n"
             f"model:  {self.out}\n"
-            f"curves: {self.out / 'run' / 'curves.png'}\n"
+            f"curves: {self.out / 'run' / 'curves.png'}   BLEU {sparkline(scores)}\n"
             f"next:   dragoman translate {self.out} FILE\n"
             f"        dragoman evaluate {self.out} TEST.tsv --examples 10"
         )

@@ -309,7 +309,7 @@ class Trainer:
         if self.config.average_last < 2 or len(steps) < 2:
             return
         paths = [checkpoint_path(self.checkpoints, step) for step in steps]
-        average = average_states([load_checkpoint(path).tensors["model"] for path in paths])
+        average = average_states(load_checkpoint(path).tensors["model"] for path in paths)
         own = {name: tensor.clone() for name, tensor in weights_of(self.model).items()}
         set_weights(self.model, average, "the average of the last checkpoints")
         self.model.eval()
