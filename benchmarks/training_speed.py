@@ -53,7 +53,8 @@ def dragoman_system(vocabulary: int) -> tuple[nn.Module, Loss]:
     model = build_transformer(small(vocabulary, vocabulary, joint=True))
 
     def loss(batch: Batch) -> Tensor:
-        states = model.decode_states(batch.target_in, model.encode(batch.source, batch.source_mask))
+        memory = model.encode(batch.source, batch.source_mask)
+        states = model.decode_states(batch.target_in, memory, batch.target_mask)
         total, tokens = label_smoothed_loss(states, model.output.weight, batch.target_out, batch.target_mask, SMOOTHING)
         return total / tokens
 
@@ -143,7 +144,7 @@ def timed_steps(loss: Loss, optimizer: Any, some: list[Batch], bf16: bool) -> tu
     losses = []
     begin = time.perf_counter()
     for batch in some:
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             value = loss(batch)
         value.backward()

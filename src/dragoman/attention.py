@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dragoman.packing import Packing
+
 
 @dataclass(frozen=True)
 class AttentionMask:
@@ -117,7 +119,7 @@ def _short_attention(
         bias = torch.zeros_like(allowed, dtype=scores.dtype).masked_fill_(~allowed, -torch.inf)
         attends = allowed.any(dim=-1, keepdim=True)
         weights = (scores + bias.masked_fill_(~attends, 0.0)).softmax(dim=-1)
-        if mask.allowed is not None:
+        if not attends.all():
             weights = weights * attends
     # Autocast's softmax is float32; without this the product would be, too.
     weights = weights.to(value.dtype)
@@ -163,13 +165,25 @@ class MultiHeadAttention(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"],
+        x: Float[Tensor, "*BT D"],
+        memory: Float[Tensor, "*BS D"],
         mask: AttentionMask = NO_MASK,
-    ) -> Float[Tensor, "B T D"]:
-        """Every position of `x` attends to `memory`; self-attention is `memory is x`."""
-        key, value = self.project_memory(memory)
-        return self.attend(x, key, value, mask)
+        packing: Packing | None = None,
+        memory_packing: Packing | None = None,
+    ) -> Float[Tensor, "*BT D"]:
+        """Every position of `x` attends to `memory`; self-attention is `memory is x`.
+
+        Both are [B, T, D], or rows [N, D] with the packing that they are in; the mask is then that of its grid.
+        """
+        if memory is x:
+            query, key, value = self._project(x, packing, self.query, self.key, self.value)
+        else:
+            (query,) = self._project(x, packing, self.query)
+            key, value = self._project(memory, memory_packing, self.key, self.value)
+        if self.rotation is not None:
+            query, key = self.rotation(query, 0), self.rotation(key, 0)
+        heads = self._heads(query, key, value, mask)
+        return self.output(heads if packing is None else packing.from_grid(heads))
 
     def project_memory(
         self, memory: Float[Tensor, "B S D"], offset: int = 0
@@ -195,10 +209,34 @@ class MultiHeadAttention(nn.Module):
         query = self._split(self.query(x))
         if self.rotation is not None:
             query = self.rotation(query, offset)
+        return self.output(self._heads(query, key, value, mask))
+
+    def _project(
+        self, x: Float[Tensor, "*BT D"], packing: Packing | None, *projections: nn.Linear
+    ) -> tuple[Float[Tensor, "B H T K"], ...]:
+        """Several projections of the same `x` as one product, which is faster than one after another."""
+        weight = torch.cat([projection.weight for projection in projections])
+        bias = None
+        if projections[0].bias is not None:
+            bias = torch.cat([projection.bias for projection in projections])
+        projected = F.linear(x, weight, bias)
+        if packing is not None:
+            # [N, n*D] -> [B, T, n*D]
+            projected = packing.to_grid(projected)
+        # [B, T, n*D] -> [B, T, n, H, K] -> [n, B, H, T, K] -> n x [B, H, T, K]
+        return projected.unflatten(-1, (len(projections), self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def _heads(
+        self,
+        query: Float[Tensor, "B H T K"],
+        key: Float[Tensor, "B H S K"],
+        value: Float[Tensor, "B H S K"],
+        mask: AttentionMask,
+    ) -> Float[Tensor, "B T D"]:
         dropout = self.dropout if self.training else 0.0
         heads = scaled_dot_product_attention(query, key, value, mask, dropout)
         # [B, H, T, K] -> [B, T, H, K] -> [B, T, D]: Concat(head_1, ..., head_h)
-        return self.output(heads.transpose(1, 2).flatten(2))
+        return heads.transpose(1, 2).flatten(2)
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         # [B, T, D] -> [B, T, H, K] -> [B, H, T, K]

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import CAUSAL_MASK, NO_MASK, AttentionMask, MultiHeadAttention
+from dragoman.packing import Packing
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,26 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"],
+        x: Float[Tensor, "*BT D"],
+        memory: Float[Tensor, "*BS D"],
         memory_mask: AttentionMask,
-        real: Bool[Tensor, "B T"] | None,
-    ) -> Float[Tensor, "B T D"]:
-        """All target positions at once. Padding stands at the end, so the causal mask hides it."""
-        x = self.self_residual(x, lambda y: self.self_attention(y, y, CAUSAL_MASK), real)
-        x = self.memory_residual(x, lambda y: self.memory_attention(y, memory, memory_mask), real)
+        real: Bool[Tensor, "*BT"] | None,
+        packing: Packing | None = None,
+        memory_packing: Packing | None = None,
+    ) -> Float[Tensor, "*BT D"]:
+        """All target positions at once. Padding stands at the end, so the causal mask hides it.
+
+        `x` is [B, T, D], or rows [N, D] with their packing; so are `real` and `memory`.
+        """
+
+        def attend_to_past(y: Tensor) -> Tensor:
+            return self.self_attention(y, y, CAUSAL_MASK, packing, packing)
+
+        def attend_to_memory(y: Tensor) -> Tensor:
+            return self.memory_attention(y, memory, memory_mask, packing, memory_packing)
+
+        x = self.self_residual(x, attend_to_past, real)
+        x = self.memory_residual(x, attend_to_memory, real)
         return self.feed_forward_residual(x, self.feed_forward, real)
 
     def start(self, memory: Float[Tensor, "B S D"]) -> LayerCache:

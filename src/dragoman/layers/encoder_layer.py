@@ -4,6 +4,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask, MultiHeadAttention
+from dragoman.packing import Packing
 
 
 class EncoderLayer(nn.Module):
@@ -23,8 +24,15 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = feed_forward_residual
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: AttentionMask, real: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        """Let every source position look at all real ones, then transform each."""
-        x = self.attention_residual(x, lambda y: self.self_attention(y, y, mask), real)
+        self,
+        x: Float[Tensor, "*BS D"],
+        mask: AttentionMask,
+        real: Bool[Tensor, "*BS"],
+        packing: Packing | None = None,
+    ) -> Float[Tensor, "*BS D"]:
+        """Let every source position look at all real ones, then transform each.
+
+        `x` is [B, S, D], or rows [N, D] with their packing; so is `real`.
+        """
+        x = self.attention_residual(x, lambda y: self.self_attention(y, y, mask, packing, packing), real)
         return self.feed_forward_residual(x, self.feed_forward, real)

@@ -27,7 +27,7 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT D"]:
         """Transform every position by itself."""
         # [B, T, D] -> [B, T, d_ff] -> [B, T, D]
         return self.outer(self.dropout(self.activation(self.inner(x))))
@@ -44,7 +44,7 @@ class GatedFeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT D"]:
         """Transform every position by itself."""
         # 2 x [B, T, D] -> [B, T, d_ff] -> [B, T, D]
         return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))

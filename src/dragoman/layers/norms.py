@@ -19,7 +19,7 @@ Sublayer = Callable[[Tensor], Tensor]
 class LayerNorm(nn.LayerNorm):
     """Layer normalisation over the features of a token (Ba et al., 2016)."""
 
-    def forward(self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*BT D"], real: Bool[Tensor, "*BT"] | None = None) -> Float[Tensor, "*BT D"]:
         """Normalise each token by its own mean and variance."""
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -27,9 +27,9 @@ class LayerNorm(nn.LayerNorm):
 class RMSNorm(nn.RMSNorm):
     """Root mean square normalisation: layer norm without centring (Zhang and Sennrich, 2019)."""
 
-    def forward(self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*BT D"], real: Bool[Tensor, "*BT"] | None = None) -> Float[Tensor, "*BT D"]:
         """Divide each token by the root mean square of its features."""
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 class TokenBatchNorm(nn.BatchNorm1d):
@@ -39,11 +39,11 @@ class TokenBatchNorm(nn.BatchNorm1d):
     training on later target tokens.
     """
 
-    def forward(self, x: Float[Tensor, "B T D"], real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*BT D"], real: Bool[Tensor, "*BT"] | None = None) -> Float[Tensor, "*BT D"]:
         """Normalise each feature by its mean and variance over the tokens; padding becomes zeros."""
         if real is None:
-            # [B, T, D] -> [B*T, D] -> [B, T, D]
-            return super().forward(x.flatten(0, 1)).view_as(x)
+            # [..., D] -> [tokens, D] -> [..., D]
+            return super().forward(x.flatten(0, -2)).view_as(x)
         # [B, T, D] -> [tokens, D]
         normalised = super().forward(x[real])
         return torch.zeros_like(x, dtype=normalised.dtype).masked_scatter(real.unsqueeze(-1), normalised)
@@ -59,10 +59,10 @@ class PostNorm(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "*BT D"],
         sublayer: Sublayer,
-        real: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+        real: Bool[Tensor, "*BT"] | None = None,
+    ) -> Float[Tensor, "*BT D"]:
         """Run `sublayer` on `x`, with the residual around it."""
         return self.norm(x + self.dropout(sublayer(x)), real)
 
@@ -77,9 +77,9 @@ class PreNorm(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "*BT D"],
         sublayer: Sublayer,
-        real: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+        real: Bool[Tensor, "*BT"] | None = None,
+    ) -> Float[Tensor, "*BT D"]:
         """Run `sublayer` on the normalised `x`, with the residual around both."""
         return x + self.dropout(sublayer(self.norm(x, real)))

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -21,6 +22,7 @@ from dragoman.layers.positions import LearnedPositions, RotaryPositions, Sinusoi
 from dragoman.models.config import TransformerConfig
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from dragoman.models.state import DecoderState
+from dragoman.packing import packing_of
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,9 @@ class Embedding(nn.Module):
         x = self.tokens(token) * self.scale
         if self.positions is not None:
             x = self.positions(x, offset)
+        if torch.is_autocast_enabled(x.device.type):
+            # From here on the residual stream is in autocast's type: half the memory to move, no casts between layers.
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         return self.dropout(x)
 
 
@@ -122,10 +127,17 @@ class Encoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "B S D"], real: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Transform the embedded source."""
+        packing = packing_of(real)
         mask = AttentionMask.padding(real)
+        if packing is not None:
+            # [B, S, D] -> [N, D]
+            x, real, mask = packing.pack(x), packing.real, AttentionMask.padding(packing.attended)
         for layer in self.layers:
-            x = layer(x, mask, real)
-        return x if self.final_norm is None else self.final_norm(x, real)
+            x = layer(x, mask, real, packing)
+        if self.final_norm is not None:
+            x = self.final_norm(x, real)
+        # [N, D] -> [B, S, D]
+        return x if packing is None else packing.unpack(x)
 
 
 class Decoder(nn.Module):
@@ -145,10 +157,20 @@ class Decoder(nn.Module):
         real: Bool[Tensor, "B T"] | None,
     ) -> Float[Tensor, "B T D"]:
         """Transform the embedded target, all positions at once."""
-        memory_mask = AttentionMask.padding(memory.mask)
+        packing, memory_packing = None if real is None else packing_of(real), packing_of(memory.mask)
+        states, memory_mask = memory.states, AttentionMask.padding(memory.mask)
+        if packing is not None and memory_packing is not None:
+            # [B, T, D] -> [N, D]; [B, S, D] -> [M, D]
+            x, real, states = packing.pack(x), packing.real, memory_packing.pack(states)
+            memory_mask = AttentionMask.padding(memory_packing.attended)
+        else:
+            packing = memory_packing = None
         for layer in self.layers:
-            x = layer(x, memory.states, memory_mask, real)
-        return x if self.final_norm is None else self.final_norm(x, real)
+            x = layer(x, states, memory_mask, real, packing, memory_packing)
+        if self.final_norm is not None:
+            x = self.final_norm(x, real)
+        # [N, D] -> [B, T, D]
+        return x if packing is None else packing.unpack(x)
 
     def step(
         self, x: Float[Tensor, "B 1 D"], state: TransformerState

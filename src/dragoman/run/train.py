@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.device import choose_device, choose_precision
+from dragoman.device import choose_device, choose_precision, tune_cpu
 from dragoman.errors import UserError
 from dragoman.files import exclusive, write_atomically
 from dragoman.models.storage import ModelDescription, save_model
@@ -98,6 +98,8 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
     config = plan.config
     device = choose_device(config.training.device)
     precision = choose_precision(config.training.precision, device)
+    if device.type == "cpu":
+        tune_cpu()
     tokenizer = Tokenizer.load(out)
     corpus = PreparedCorpus.open(run / "prepared")
     torch.manual_seed(config.training.seed)

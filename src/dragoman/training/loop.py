@@ -214,7 +214,7 @@ class Trainer:
         rate = learning_rate(self.schedule, self.d_model, position.step, self._progress())
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=False)
+        self.optimizer.zero_grad()
         loss, tokens = accumulate_gradients(self.model, batches, config.label_smoothing, self.precision, self.device)
         if config.clip_norm > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)

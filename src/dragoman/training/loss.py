@@ -8,8 +8,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Rows of the vocabulary projection that are in memory at once.
-CHUNK = 256
+from dragoman.packing import Packing
+
+# Rows of the vocabulary projection that are in memory at once, and those of them that are so in float32.
+PROJECTED, CHUNK = 1024, 64
 
 
 def naive_loss(
@@ -47,18 +49,25 @@ def label_smoothed_loss(
     The projection, its loss and its gradients are computed a few rows at a time, in autocast's type or
     else that of `states` (sums in float32). Padding is not projected.
     """
-    # [B, T, D] -> [N, D]: the real tokens
-    rows = states[real]
+    packing = Packing(real)
+    # [B, T, D] -> [N, D]: the real tokens, then some rows that are none
+    rows = packing.pack(states)
+    # [B, T] -> [tokens]
+    golds = target[real]
     if torch.is_autocast_enabled(rows.device.type):
         rows = rows.to(torch.get_autocast_dtype(rows.device.type))
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        rows, weight, target[real], smoothing, torch.is_grad_enabled()
+        rows, weight, golds, smoothing, torch.is_grad_enabled()
     )
-    return loss, len(rows)
+    return loss, len(golds)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """Gradients are computed in the forward pass, while the logits of a chunk are at hand."""
+    """Gradients are computed in the forward pass, while the logits are at hand.
+
+    Fresh memory is dear on a CPU (every page of it faults), so the logits live in one buffer, in which p - q takes
+    their place, and what needs float32 is done a few rows at a time in a buffer that the cache holds.
+    """
 
     @staticmethod
     def forward(
@@ -72,30 +81,25 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         vocabulary = weight.shape[0]
         projection = weight.to(rows.dtype)
         total = torch.zeros((), dtype=torch.float32, device=rows.device)
+        buffer = rows.new_empty(min(PROJECTED, len(rows)), vocabulary)
+        wide = rows.new_empty(min(CHUNK, len(rows)), vocabulary, dtype=torch.float32)
         rows_gradient = torch.empty_like(rows)
         weight_gradient = torch.zeros_like(weight)
-        for start in range(0, len(rows), CHUNK):
-            chunk = rows[start : start + CHUNK]
-            # [C] -> [C, 1]
-            gold = target[start : start + CHUNK].unsqueeze(1)
-            # [C, D] x [D, V] -> [C, V]
-            logits = (chunk @ projection.t()).float()
-            # [C, V] -> [C, 1]
-            log_normaliser = logits.logsumexp(dim=-1, keepdim=True)
-            expected = (1 - smoothing) * logits.gather(1, gold)
-            if smoothing > 0:
-                expected += smoothing * logits.mean(dim=-1, keepdim=True)
-            total += (log_normaliser - expected).sum()
-            if not training:
-                continue
-            # The gradient by the logits is p - q.
-            p = logits.sub_(log_normaliser).exp_().sub_(smoothing / vocabulary)
-            p.scatter_add_(1, gold, torch.full_like(expected, smoothing - 1))
-            difference = p.to(rows.dtype)
-            # [C, V] x [V, D] -> [C, D]
-            torch.mm(difference, projection, out=rows_gradient[start : start + CHUNK])
-            # [V, C] x [C, D] -> [V, D]
-            weight_gradient += difference.t() @ chunk
+        for start in range(0, len(rows), PROJECTED):
+            projected = rows[start : start + PROJECTED]
+            # [P, D] x [D, V] -> [P, V]
+            logits = torch.mm(projected, projection.t(), out=buffer[: len(projected)])
+            golds = target[start : start + PROJECTED].unsqueeze(1)
+            for few, gold in zip(logits[: len(golds)].split(CHUNK), golds.split(CHUNK), strict=True):
+                total += _loss_and_difference(wide[: len(few)].copy_(few), gold, smoothing)
+                if training:
+                    few.copy_(wide[: len(few)])
+            logits[len(golds) :] = 0.0
+            if training:
+                # [P, V] x [V, D] -> [P, D]
+                torch.mm(logits, projection, out=rows_gradient[start : start + PROJECTED])
+                # [V, P] x [P, D] -> [V, D]
+                weight_gradient += logits.t() @ projected
         ctx.save_for_backward(rows_gradient, weight_gradient)
         return total
 
@@ -103,4 +107,18 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         rows_gradient, weight_gradient = ctx.saved_tensors
-        return rows_gradient * gradient, weight_gradient * gradient, None, None, None
+        # In place: nobody else has them, and they are not needed a second time.
+        return rows_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None, None
+
+
+def _loss_and_difference(logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"], smoothing: float) -> Tensor:
+    """The summed loss of some rows; `logits` is overwritten by its gradient by the logits, p - q."""
+    expected = (1 - smoothing) * logits.gather(1, gold)
+    if smoothing > 0:
+        expected += smoothing * logits.mean(dim=-1, keepdim=True)
+    # log Σ exp(logits), with the largest taken out
+    largest = logits.amax(dim=-1, keepdim=True)
+    normaliser = logits.sub_(largest).exp_().sum(dim=-1, keepdim=True)
+    p = logits.div_(normaliser)
+    p.sub_(smoothing / logits.shape[-1]).scatter_add_(1, gold, torch.full_like(expected, smoothing - 1))
+    return (largest + normaliser.log() - expected).sum()
