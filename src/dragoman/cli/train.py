@@ -65,6 +65,9 @@ class Train:
         events = read_events(self.out / "run" / "log.jsonl")
         scores = [float(str(event["bleu"])) for event in events if event["event"] == "validation"]
         why = ", stopped early: no better for a while" if outcome.stopped_early else ""
+        if outcome.skipped:
+            back = f", {outcome.rollbacks} returns to a checkpoint" if outcome.rollbacks else ""
+            why += f"; {outcome.skipped} updates not applied, as they were not finite{back}"
         print(
             f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
             f"best at update {outcome.best_step:,}: validation BLEU {best.bleu:.1f}, chrF {best.chrf:.1f}, "

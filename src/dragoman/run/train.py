@@ -162,6 +162,9 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
             ),
             keep_best=keep_best,
             observers=observers,
+            validation_tokens=min(plan.validation_pairs, config.data.validation_pairs)
+            * corpus.meta.target_tokens
+            // len(corpus),
         )
         try:
             return trainer.run()

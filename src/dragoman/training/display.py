@@ -1,12 +1,14 @@
 """What a person sees while a model trains: one live line, and a row for every validation."""
 
+import math
 import time
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from dragoman.training.position import Validation
 
@@ -24,7 +26,6 @@ class Display:
             TextColumn("training"),
             BarColumn(),
             TextColumn("{task.percentage:>5.1f}%  {task.fields[figures]}"),
-            TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -50,6 +51,8 @@ class Display:
         rate = figures["target_tokens"] / max(now - self._last_report, 1e-9)
         self._last_report = now
         shown = f"update {step:,}  loss {figures['loss']:.3f}  {rate:,.0f} target tokens/s"
+        if math.isfinite(figures["seconds_left"]):
+            shown += f"  {timedelta(seconds=round(figures['seconds_left']))} left"
         self._progress.update(self._task, completed=progress, figures=shown)
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
@@ -72,3 +75,7 @@ class Display:
             )
         # Validation is not training: the rate must not count its time.
         self._last_report = time.monotonic()
+
+    def trouble(self, step: int, message: str) -> None:
+        """Print what went wrong and was dealt with."""
+        self._console.print(f"update {step:,}: {message}", style="yellow", highlight=False, markup=False)

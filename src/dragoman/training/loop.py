@@ -17,26 +17,20 @@ from dragoman.errors import UserError
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import set_weights, weights_of
 from dragoman.training.averaging import MovingAverage
-from dragoman.training.checkpoint import (
-    Checkpoint,
-    average_states,
-    checkpoint_path,
-    latest_checkpoint,
-    load_checkpoint,
-    pack_optimizer,
-    prune,
-    save_checkpoint,
-    unpack_optimizer,
-)
+from dragoman.training.checkpoint import average_states, checkpoint_path, latest_checkpoint, load_checkpoint
 from dragoman.training.curves import EventLog
-from dragoman.training.gradients import accumulate_gradients
+from dragoman.training.fitting import FittingGradients
+from dragoman.training.forecast import Forecast
 from dragoman.training.position import Outcome, Position, Validation
+from dragoman.training.saving import TrainingState
 from dragoman.training.schedule import ScheduleConfig, learning_rate
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests
 from dragoman.training.stream import BatchStream
 
 LOG_EVERY = 10
 CHECKPOINT_SECONDS = 600
+# So many updates in a row that are not finite go back to the last checkpoint, and so many times at most.
+BAD_IN_A_ROW, MAX_ROLLBACKS = 3, 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +105,9 @@ class Observer(Protocol):
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
         """Hear of a validation, so many seconds of training into the run."""
 
+    def trouble(self, step: int, message: str) -> None:
+        """Hear of something that went wrong and was dealt with."""
+
 
 class Trainer:
     """Trains one model in one directory, from its last checkpoint if there is one.
@@ -125,6 +122,7 @@ class Trainer:
         validate: measures a model; called in evaluation mode.
         keep_best: called with the weights whenever a validation is the best so far.
         observers: hear of every log line.
+        validation_tokens: what a validation translates, for the forecast of the time left.
     """
 
     def __init__(
@@ -140,14 +138,13 @@ class Trainer:
         validate: Callable[[Seq2Seq], Validation],
         keep_best: Callable[[dict[str, Tensor], int, Validation], None],
         observers: Sequence[Observer] = (),
+        validation_tokens: int = 0,
     ) -> None:
         self.model = model
         self.stream = stream
         self.config = config
         self.schedule = schedule
         self.d_model = d_model
-        self.precision: Precision = precision
-        self.device = next(model.parameters()).device
         self.checkpoints = directory / "checkpoints"
         self.log = EventLog(directory / "log.jsonl")
         self.validate = validate
@@ -162,7 +159,12 @@ class Trainer:
             fused=True,
         )
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay > 0 else None
+        self.state = TrainingState(self.checkpoints, model, self.optimizer, self.average)
         self.position = Position()
+        self.gradients = FittingGradients(
+            model, config.label_smoothing, precision, next(model.parameters()).device, self._tell
+        )
+        self.forecast = Forecast(validation_tokens)
         self._clock = time.monotonic()
 
     def run(self) -> Outcome:
@@ -170,36 +172,72 @@ class Trainer:
 
         Raises:
             Stopped: after SIGINT or SIGTERM; everything is saved, `run` again goes on.
-            UserError: when the loss is no longer finite, or a checkpoint cannot be written.
+            UserError: when the loss is not finite time and again, a checkpoint cannot be written, or a single
+                pair does not fit into memory.
         """
         checkpoint = latest_checkpoint(self.checkpoints)
+        self._clock = time.monotonic()
         if checkpoint is not None:
-            self._restore(checkpoint)
+            self.position = self.state.restore(checkpoint)
+            self.log.truncate_after(self.position.step)
         else:
             torch.manual_seed(self.config.seed)
-        position = self.position
-        self.log.truncate_after(position.step)
-        self._clock = saved_at = time.monotonic()
+            self.log.truncate_after(0)
+            # Also the place to go back to, and a disk that is too small shows now, not in ten minutes.
+            self._save()
         with stop_requests() as request:
-            for batches, cursor in self._updates():
-                if self._finished():
-                    break
-                self._update(batches)
-                position.cursor = cursor
-                if self._validation_due():
-                    self._validate()
-                    self._save()
-                    saved_at = time.monotonic()
-                elif request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                    self._save()
-                    saved_at = time.monotonic()
-                self._stop_if_requested(request)
+            if not self._finished():
+                self._rehearse()
+            while not self._finished():
+                # Anew after a rollback, which moves the cursor.
+                self._train_on(self._updates(), request)
+        position = self.position
         if not position.finished:
             self._try_average_of_last()
             position.finished = True
             self._save()
         assert position.best is not None, "a run ends with a validation"
-        return Outcome(position.step, position.best, position.best_step, self._seconds(), self._out_of_patience())
+        return Outcome(
+            position.step,
+            position.best,
+            position.best_step,
+            self._seconds(),
+            self._out_of_patience(),
+            position.skipped,
+            position.rollbacks,
+        )
+
+    def _train_on(self, updates: Iterator[tuple[list[Batch], Cursor]], request: StopRequest) -> None:
+        """Train until the run is finished, or goes back to a checkpoint."""
+        saved_at = time.monotonic()
+        for batches, cursor in updates:
+            self._update(batches)
+            self.position.cursor = cursor
+            if self.position.bad_in_a_row == BAD_IN_A_ROW:
+                self._roll_back()
+                return
+            if self._validation_due():
+                self._validate()
+                self._save()
+                self.forecast.validated()
+                saved_at = time.monotonic()
+            elif request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+                self._save()
+                saved_at = time.monotonic()
+            if request.signal_number is not None:
+                raise Stopped(request.signal_number, self.position.step)
+            if self._finished():
+                return
+
+    def _rehearse(self) -> None:
+        """Run the longest batch first, for nothing: what does not fit into memory shows now, not after hours."""
+        random, buffers = torch.get_rng_state(), [(b, b.clone()) for b in self.model.buffers()]
+        self.model.train()
+        self.gradients([self.stream.longest()])
+        self.optimizer.zero_grad()
+        torch.set_rng_state(random)
+        for buffer, before in buffers:
+            buffer.copy_(before)
 
     def _updates(self) -> Iterator[tuple[list[Batch], Cursor]]:
         stream = self.stream.from_cursor(self.position.cursor)
@@ -209,40 +247,86 @@ class Trainer:
 
     def _update(self, batches: Sequence[Batch]) -> None:
         config, position = self.config, self.position
+        before = self._progress()
         position.step += 1
         self.model.train()
-        rate = learning_rate(self.schedule, self.d_model, position.step, self._progress())
+        rate = learning_rate(self.schedule, self.d_model, position.step, self._progress()) / 2**position.rollbacks
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
-        loss, tokens = accumulate_gradients(self.model, batches, config.label_smoothing, self.precision, self.device)
-        if config.clip_norm > 0:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
-        self.optimizer.step()
+        loss, tokens = self.gradients(batches)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
+        if math.isfinite(float(loss)) and math.isfinite(float(norm)):
+            self.optimizer.step()
+            position.loss_sum += float(loss)
+            position.tokens += tokens
+            position.bad_in_a_row = 0
+        else:
+            position.skipped += 1
+            position.bad_in_a_row += 1
+            self._trouble(
+                "skipped", f"loss {float(loss):g}, norm of the gradient {float(norm):g}: the update is not applied"
+            )
         if self.average is not None:
             self.average.update(self.model, position.step)
-        position.loss_sum += float(loss)
-        position.tokens += tokens
-        if not math.isfinite(position.loss_sum):
-            raise UserError(
-                f"the loss is no longer finite at update {position.step}: lower the learning rate, or train "
-                "in precision = 'fp32'; the last checkpoint is good"
-            )
+        self.forecast.updated(self._progress() - before, tokens)
         if position.step % LOG_EVERY == 0:
             self._report(rate)
 
     def _report(self, rate: float) -> None:
         position, seconds = self.position, self._seconds()
         figures = {
-            "loss": position.loss_sum / position.tokens,
+            "loss": position.loss_sum / position.tokens if position.tokens else math.nan,
             "learning_rate": rate,
             "target_tokens": float(position.tokens),
             "elapsed": seconds,
         }
         self.log.append({"event": "step", "step": position.step, **figures})
         for observer in self.observers:
-            observer.step(position.step, self._progress(), figures)
+            observer.step(position.step, self._progress(), {**figures, "seconds_left": self.seconds_left()})
         position.loss_sum, position.tokens = 0.0, 0
+
+    def seconds_left(self) -> float:
+        """How long the run will still take; NaN while too little is known."""
+        left = self.forecast.seconds_left(
+            self._progress(),
+            self.config.validations - self.position.validations,
+            by_clock=self.config.minutes is not None,
+        )
+        return math.nan if left is None else left
+
+    def _roll_back(self) -> None:
+        """Go back to the last checkpoint, with half the learning rate."""
+        failed, rollbacks = self.position.step, self.position.rollbacks + 1
+        skipped, seconds = self.position.skipped, self._seconds()
+        if rollbacks > MAX_ROLLBACKS:
+            raise UserError(
+                f"after {MAX_ROLLBACKS} returns to a checkpoint, each with half the learning rate, the loss is still "
+                f"not finite at update {failed}: train in training.precision = 'fp32', lower "
+                "schedule.peak_learning_rate, or look for damaged pairs (dragoman corpus stats); "
+                "the checkpoints are good, and the model is the best so far"
+            )
+        checkpoint = latest_checkpoint(self.checkpoints)
+        assert checkpoint is not None, "the first one is written before the first update"
+        self.position = position = self.state.restore(checkpoint)
+        # The time is spent all the same, or a budget of minutes would never end.
+        position.seconds, self._clock = seconds, time.monotonic()
+        position.rollbacks, position.skipped, position.bad_in_a_row = rollbacks, skipped, 0
+        self.log.truncate_after(position.step)
+        self._trouble(
+            "rollback",
+            f"{BAD_IN_A_ROW} updates in a row were not finite, the last of them {failed}: back to update "
+            f"{position.step}, with {1 / 2**rollbacks:g} of the learning rate",
+        )
+        self._save()
+
+    def _trouble(self, event: str, message: str) -> None:
+        self.log.append({"event": event, "step": self.position.step, "message": message})
+        self._tell(message)
+
+    def _tell(self, message: str) -> None:
+        for observer in self.observers:
+            observer.trouble(self.position.step, message)
 
     # The budget, and what hangs on it.
 
@@ -316,38 +400,7 @@ class Trainer:
         self._consider(self.validate(self.model), weights_of(self.model))
         set_weights(self.model, own, "the last weights")
 
-    # Saving and restoring.
-
     def _save(self) -> None:
-        now = time.monotonic()
-        self.position.seconds += now - self._clock
-        self._clock = now
-        optimizer_tensors, optimizer_state = pack_optimizer(self.optimizer)
-        tensors = {
-            "model": weights_of(self.model),
-            "optimizer": optimizer_tensors,
-            "random": {"cpu": torch.get_rng_state()},
-        }
-        if self.device.type == "cuda":
-            tensors["random"]["cuda"] = torch.cuda.get_rng_state(self.device)
-        if self.average is not None:
-            tensors["average"] = self.average.weights
-        state = {"position": self.position.to_json(), "optimizer": optimizer_state}
-        save_checkpoint(self.checkpoints, self.position.step, tensors, state)
+        self.position.seconds, self._clock = self._seconds(), time.monotonic()
         kept = self.position.validated_steps[-self.config.average_last :] if self.config.average_last else ()
-        prune(self.checkpoints, keep={*kept, self.position.step}, keep_last=2)
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        tensors, state = checkpoint.tensors, checkpoint.state
-        set_weights(self.model, tensors["model"], "checkpoint")
-        unpack_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"])
-        if self.average is not None:
-            self.average.weights = {name: tensor.to(self.device) for name, tensor in tensors["average"].items()}
-        torch.set_rng_state(tensors["random"]["cpu"])
-        if self.device.type == "cuda" and "cuda" in tensors["random"]:
-            torch.cuda.set_rng_state(tensors["random"]["cuda"], self.device)
-        self.position = Position.from_json(state["position"])
-
-    def _stop_if_requested(self, request: StopRequest) -> None:
-        if request.signal_number is not None:
-            raise Stopped(request.signal_number, self.position.step)
+        self.state.save(self.position, kept)

@@ -52,6 +52,10 @@ class Position:
     # Since the last line of the log.
     loss_sum: float = 0.0
     tokens: int = 0
+    # Updates that were not applied, as loss or gradient were not finite; and returns to a checkpoint for that.
+    skipped: int = 0
+    bad_in_a_row: int = 0
+    rollbacks: int = 0
     # The average of the last weights has been tried: nothing is left to do.
     finished: bool = False
 
@@ -77,10 +81,16 @@ class Position:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training came to: updates made, the best validation and its step, seconds spent."""
+    """What training came to: updates made, the best validation and its step, seconds spent.
+
+    skipped     updates that were not applied, as loss or gradient were not finite
+    rollbacks   returns to a checkpoint, each of which halved the learning rate
+    """
 
     steps: int
     best: Validation
     best_step: int
     seconds: float
     stopped_early: bool
+    skipped: int = 0
+    rollbacks: int = 0

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, collate
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.tokenizer import Tokenizer
@@ -22,6 +24,13 @@ class BatchStream:
     batching: BatchingConfig
     seed: int
     sampling_alpha: float = 0.0
+
+    def longest(self) -> Batch:
+        """A batch of the longest pairs, as many as the budget allows: none takes more memory."""
+        lengths = np.maximum(self.corpus.source_lengths, self.corpus.target_lengths)
+        rows = min(len(lengths), max(1, self.batching.batch_tokens // (int(lengths.max()) + 1)))
+        chosen = np.argpartition(lengths, -rows)[-rows:].tolist()
+        return collate([self.corpus.source(row) for row in chosen], [self.corpus.target(row) for row in chosen])
 
     def from_cursor(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
         """Yield each batch with the cursor that stands after it."""

@@ -35,3 +35,7 @@ class TensorBoard:
             text = f"{source}\n\n→ {translation}\n\n({reference})"
             self._writer.add_text(f"sample/{number}", text, step)
         self._writer.flush()
+
+    def trouble(self, step: int, message: str) -> None:
+        """Write what went wrong, as text."""
+        self._writer.add_text("trouble", message, step)
