@@ -126,8 +126,7 @@ def main() -> None:
             f"{max(measured):>9,.0f}{last[key][0]:>8.3f}{last[key][1]:>9,.0f}"
         )
     best = {
-        name: max((statistics.median(rates[key]), key[1]) for key in rates if key[0] == name)
-        for name in peers.SYSTEMS
+        name: max((statistics.median(rates[key]), key[1]) for key in rates if key[0] == name) for name in peers.SYSTEMS
     }
     peer = max((name for name in best if name != "Dragoman"), key=lambda name: best[name])
     print(

@@ -1,5 +1,6 @@
 """Files and directories that are there whole or not at all, even after a crash or a loss of power."""
 
+import errno
 import fcntl
 import os
 import secrets
@@ -59,6 +60,20 @@ def exclusive(directory: Path) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"another process is writing in {directory}: wait for it, or stop it") from None
         yield
+
+
+@contextmanager
+def full_disk_explained(directory: Path) -> Iterator[None]:
+    """Let a full disk (or quota) be a UserError that says so: the system's own error may not even name a file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(
+            f"the disk of {directory} is full ({shutil.disk_usage(directory).free:,} bytes are free): what was whole "
+            "before still is; make room and give the same command again"
+        ) from error
 
 
 def write_synced(path: Path, data: bytes) -> None:

@@ -1,11 +1,18 @@
 """The tokenizer: what it accepts, gives back, saves and refuses."""
 
+import json
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dragoman.data.readers import Pair
+from dragoman.data.subword_sampling import SegmentationSampler
 from dragoman.data.tokenizer import (
     BOS,
     EOS,
@@ -110,6 +117,22 @@ def test_training_on_hostile_lines_is_quiet(capfd: pytest.CaptureFixture[str]) -
     assert captured.out == captured.err == ""
 
 
+SAMPLED_ELSEWHERE = """
+import json, sys
+from pathlib import Path
+from dragoman.data.tokenizer import Tokenizer
+tokenizer = Tokenizer.load(Path(sys.argv[1]))
+print(json.dumps(tokenizer.sample_source(["three hundred and four thousand"] * 50, 0.2, seed=7)))
+"""
+
+
+def test_another_process_samples_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path)
+    command = [sys.executable, "-c", SAMPLED_ELSEWHERE, str(tmp_path)]
+    elsewhere = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert elsewhere == tokenizer.sample_source(["three hundred and four thousand"] * 50, 0.2, seed=7)
+
+
 def test_only_a_sample_is_learned_from() -> None:
     noise = (Pair("xyzzy" * 3, "xyzzy" * 3) for _ in range(3))
     few = train_tokenizer([*pairs(), *noise], config(max_training_pairs=20))
@@ -162,3 +185,30 @@ def test_training_failures_say_what_to_do() -> None:
 def test_config_is_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError, match=next(iter(wrong)).replace("kind", "kind is 'word'")):
         config(**wrong)
+
+
+def test_unigram_segmentations_are_drawn_in_proportion_to_their_probability() -> None:
+    scores = {"▁": (0, -2.0), "a": (1, -1.5), "b": (2, -1.0), "▁a": (3, -2.5), "ab": (4, -1.2), "▁ab": (5, -4.0)}
+    sampler = SegmentationSampler(scores, list(range(300, 556)), merges=False)
+    draw = random.Random(0)
+    counts = Counter(tuple(sampler.sample("ab", 0.5, draw)) for _ in range(20_000))
+    weights = {(0, 1, 2): -4.5, (3, 2): -3.5, (0, 4): -3.2, (5,): -4.0}
+    total = sum(math.exp(0.5 * weight) for weight in weights.values())
+    assert counts.keys() == weights.keys()
+    for ids, weight in weights.items():
+        assert counts[ids] / 20_000 == pytest.approx(math.exp(0.5 * weight) / total, abs=0.015)
+
+
+def test_merges_are_left_out_as_often_as_asked() -> None:
+    scores = {"▁": (0, -8.0), "a": (1, -9.0), "b": (2, -10.0), "ab": (3, 0.0), "▁ab": (4, -1.0)}
+    sampler = SegmentationSampler(scores, list(range(300, 556)), merges=True)
+    draw = random.Random(0)
+    counts = Counter(tuple(sampler.sample("ab", 0.3, draw)) for _ in range(20_000))
+    assert counts.keys() == {(4,), (0, 3), (0, 1, 2)}
+    assert counts[0, 1, 2] / 20_000 == pytest.approx(0.3, abs=0.015)
+    assert counts[4,] / 20_000 == pytest.approx(0.49, abs=0.015)
+
+
+def test_what_the_vocabulary_lacks_is_sampled_as_bytes(tokenizer: Tokenizer) -> None:
+    line = "中 ▁ \0 \udc00"
+    assert tokenizer.decode_source(tokenizer.sample_source([line], 0.1, 0)) == ["中 ▁ \0 \ufffd"]

@@ -3,17 +3,15 @@
 What the vocabulary lacks is spelled in UTF-8 bytes, so nothing is unknown.
 """
 
-import threading
+import random
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import sentencepiece
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
+from dragoman.data.subword_sampling import SPACE_MARK, SegmentationSampler
 
-# sentencepiece writes a space as this character, so the character itself needs help (see _rows).
-SPACE_MARK = "\u2581"
-# The seed of sentencepiece's sampler is one for the whole process.
-_SAMPLING = threading.Lock()
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 
 class SubwordModel:
@@ -46,30 +44,21 @@ class SubwordModel:
         return self._rows(lines, segment)
 
     def sample(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """A random segmentation of each line: a pure function of (lines, alpha, seed).
+        """A random segmentation of each line: a pure function of (lines, alpha, seed); see `SegmentationSampler`."""
+        draw = random.Random(seed)
+        return [self._sampler.sample(utf8(line).decode(), alpha, draw) for line in lines]
 
-        Unigram: drawn in proportion to probability ** alpha among all segmentations (Kudo, 2018).
-        Byte-pair encoding: merges left out with probability alpha (Provilkov et al., 2020).
-        """
-
-        def segment(texts: list[bytes]) -> list[list[int]]:
-            # One thread only: with more, the draws depend on which thread gets which line.
-            return self._processor.encode(texts, enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1)
-
-        rows: list[list[int]] = []
-
-        def draw() -> None:
-            sentencepiece.set_random_generator_seed(seed % 2**32)
-            rows.extend(self._rows(lines, segment))
-
-        # Sentencepiece seeds a thread's generator once, when the thread first draws: hence a new
-        # thread for each call. It costs some 50 microseconds.
-        with _SAMPLING:
-            thread = threading.Thread(target=draw)
-            thread.start()
-            thread.join()
-        assert len(rows) == len(lines)
-        return rows
+    @cached_property
+    def _sampler(self) -> SegmentationSampler:
+        processor, size = self._processor, range(self.size)
+        scores = {
+            processor.id_to_piece(index): (index, processor.get_score(index))
+            for index in size
+            if not (processor.is_control(index) or processor.is_unknown(index) or processor.is_byte(index))
+        }
+        # Sentencepiece does not say of which kind a model is; but ranks are whole numbers, log-probabilities are not.
+        merges = all(score.is_integer() for _, score in scores.values())
+        return SegmentationSampler(scores, [self._byte(value) for value in range(256)], merges=merges)
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""

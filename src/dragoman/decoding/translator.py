@@ -141,8 +141,15 @@ class Translator:
                     f"{each} and {directory} have different vocabularies; an ensemble needs models "
                     "that were trained with the same tokenizer"
                 )
+        descriptions = [load_description(each) for each in directories]
+        for each, description in zip(directories, descriptions, strict=True):
+            if description.vocabulary_hash not in (None, tokenizers[0].vocabulary_hash):
+                raise UserError(
+                    f"the tokenizer in {each} is damaged, or not the one that the model was trained with: copy the "
+                    "directory anew"
+                )
         if max_source_tokens is None:
-            max_source_tokens = min(load_description(each).trained_length for each in directories)
+            max_source_tokens = min(description.trained_length for description in descriptions)
         return cls.from_parts(
             [load_model(each).to(place) for each in directories],
             tokenizers[0],

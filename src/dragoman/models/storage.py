@@ -1,12 +1,13 @@
 """The model's part of a model directory: config.json and model.safetensors. Never a pickle."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import UserError
@@ -29,6 +30,7 @@ class ModelDescription:
     model            the model's own settings
     trained_length   subwords of the longest sentence seen in training: longer input is split
     source_language, target_language   codes such as "en", when they are known
+    vocabulary_hash  of the tokenizer that the model was trained with, to see that it is still that one
     """
 
     architecture: str
@@ -36,11 +38,15 @@ class ModelDescription:
     trained_length: int
     source_language: str | None = None
     target_language: str | None = None
+    vocabulary_hash: str | None = None
     format: int = FORMAT
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
-            raise ValueError(f"format {self.format} is not one that this version reads ({FORMAT})")
+            raise ValueError(
+                f"format {self.format} is not one that this version reads ({FORMAT}): "
+                + ("update dragoman" if self.format > FORMAT else "train it anew, or use the version that wrote it")
+            )
         if self.architecture != "transformer":
             raise ValueError(f"unknown architecture {self.architecture!r}")
         if self.trained_length < 1:
@@ -82,10 +88,31 @@ def save_model(directory: Path, description: ModelDescription, weights: dict[str
     """Write config.json and model.safetensors into `directory`, each atomically."""
     text = json.dumps(to_mapping(description), indent=2) + "\n"
     write_atomically(directory / CONFIG_FILE, text.encode())
-    write_atomically(
-        directory / WEIGHTS_FILE,
-        save({name: tensor.contiguous().cpu() for name, tensor in weights.items()}),
-    )
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
+    # The digest stands in the file's own header, so that the two cannot part; alone there, as the order of several
+    # entries would be random.
+    digest = hashlib.sha256(_values(save(tensors))).hexdigest()
+    write_atomically(directory / WEIGHTS_FILE, save(tensors, metadata={"sha256": digest}))
+
+
+def _values(data: bytes) -> memoryview:
+    """What follows the header of a safetensors file."""
+    return memoryview(data)[8 + int.from_bytes(data[:8], "little") :]
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, checked against the digest in its header if there is one.
+
+    Raises:
+        OSError, ValueError, SafetensorError: when it is not as it was written.
+    """
+    data = path.read_bytes()
+    tensors = load(data)
+    header = json.loads(data[8 : len(data) - len(_values(data))])
+    expected = header.get("__metadata__", {}).get("sha256")
+    if expected is not None and hashlib.sha256(_values(data)).hexdigest() != expected:
+        raise ValueError("its bytes are not those that were written")
+    return tensors
 
 
 def load_description(directory: Path) -> ModelDescription:
@@ -117,11 +144,11 @@ def load_model(directory: Path) -> Seq2Seq:
     description = load_description(directory)
     path = directory / WEIGHTS_FILE
     try:
-        tensors = load_file(path)
+        tensors = _read_weights(path)
     except FileNotFoundError:
         raise UserError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
-    except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path} is damaged: {error}") from error
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
+        raise UserError(f"{path} is damaged: {error}; copy it anew, or train again") from error
     model = build_transformer(description.model)
     set_weights(model, tensors, str(path))
     return model.eval()

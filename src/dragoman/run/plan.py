@@ -1,5 +1,6 @@
 """A run with every choice made, so that it can go on after any interruption: run/run.json."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from dragoman.run.config import RunConfig, choose_by_budget, choose_by_size, mer
 from dragoman.run.preparation import build_corpus, build_tokenizer, write_clean_text
 from dragoman.settings import differences, from_mapping, to_mapping
 
-RUN_FORMAT = 1
+RUN_FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +34,16 @@ class Plan:
 
 
 def make_request(corpora: Sequence[str], validation: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user asked for, with the size of every file: the same request goes on with the same run."""
+    """What the user asked for, with size and time of every file: the same request goes on with the same run."""
     if not corpora:
         raise UserError("name at least one corpus to train on")
     named = [*corpora, validation] if validation is not None else corpora
     paths = [Path(path) for name in named for path in parse_corpus(name).paths]
-    sizes = {str(path): path.stat().st_size for path in paths if path.is_file()}
+    files = {str(path): path.stat() for path in paths if path.is_file()}
     return {
         "corpora": list(corpora),
         "validation": validation,
-        "file_sizes": sizes,
+        "files": {path: {"size": stat.st_size, "modified": stat.st_mtime_ns} for path, stat in files.items()},
         "settings": json.loads(json.dumps(settings)),
     }
 
@@ -60,7 +61,17 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
         mapping = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{path} is damaged: {error}") from error
-    changed = differences(mapping.get("request", {}), request)
+    if mapping.get("format") != RUN_FORMAT:
+        raise UserError(
+            f"{path} has format {mapping.get('format')!r}, this version goes on with format {RUN_FORMAT}: finish the "
+            "run with the version that began it, or give another --out; the model beside it can be used as it is"
+        )
+    begun = mapping["request"]
+    for name, file in begun["files"].items():
+        if name in request["files"]:
+            _refuse_changed(name, file, request["files"][name])
+    without_files = [{key: value for key, value in each.items() if key != "files"} for each in (begun, request)]
+    changed = differences(*without_files)
     if changed:
         raise UserError(
             f"{run.parent} holds a run with other settings:\n  "
@@ -68,7 +79,7 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
             + "\ngive the same command to go on with it, or another --out to start anew"
         )
     return Plan(
-        request=request,
+        request=begun,
         config=from_mapping(RunConfig, mapping["config"], str(path)),
         model=from_mapping(TransformerConfig, mapping["model"], str(path)),
         **{name: mapping[name] for name in ("training_pairs", "validation_pairs", "trained_length", "format")},
@@ -94,8 +105,9 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
     config, model = _resolve(user, by_size, text.training_pairs, corpus.meta.target_tokens)
+    files = {name: {**file, "sha256": _sha256(name)} for name, file in request["files"].items()}
     plan = Plan(
-        request=request,
+        request={**request, "files": files},
         config=config,
         model=model_config(config, model, tokenizer.source_size, tokenizer.target_size),
         training_pairs=len(corpus),
@@ -104,6 +116,25 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
     )
     write_atomically(run / "run.json", (json.dumps(to_mapping(plan), indent=2) + "\n").encode())
     return plan
+
+
+def _refuse_changed(name: str, begun: dict[str, Any], now: dict[str, Any]) -> None:
+    """A file is what it was if size and time say so; if only the time differs, its bytes decide.
+
+    Raises:
+        UserError: when it is another one.
+    """
+    if begun["size"] == now["size"] and (begun["modified"] == now["modified"] or begun["sha256"] == _sha256(name)):
+        return
+    raise UserError(
+        f"{name} has changed since this run began ({begun['size']:,} bytes then, {now['size']:,} now): put the former "
+        "file back to go on, or give another --out to train on the new one"
+    )
+
+
+def _sha256(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check(user: Mapping[str, Any]) -> RunConfig:

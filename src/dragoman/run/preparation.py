@@ -85,10 +85,18 @@ def write_clean_text(
 
 
 def read_clean_text(path: Path) -> Iterator[Pair]:
-    """Read back what `write_clean_text` wrote."""
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            yield Pair(*json.loads(line))
+    """Read back what `write_clean_text` wrote.
+
+    Raises:
+        UserError: naming the line, when it is not what was written.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                source, target = json.loads(line)
+            except ValueError as error:
+                raise UserError(f"{path}:{number} is damaged ({error}): give another --out and train anew") from error
+            yield Pair(source, target)
 
 
 def validation_sample(path: Path, pairs: int, limit: int) -> list[Pair]:

@@ -15,7 +15,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.device import choose_device, choose_precision, tune_cpu
 from dragoman.errors import UserError
-from dragoman.files import exclusive, write_atomically
+from dragoman.files import exclusive, full_disk_explained, write_atomically
 from dragoman.models.storage import ModelDescription, save_model
 from dragoman.models.transformer import build_transformer
 from dragoman.run.model_card import model_card
@@ -57,7 +57,7 @@ def train(
     request = make_request(corpora, validation, settings or {})
     run = out / "run"
     _refuse_other_contents(out, run)
-    with exclusive(run):
+    with full_disk_explained(_existing(out)), exclusive(run):
         plan = find_plan(run, request)
         if plan is None:
             with _nothing_left_on_failure(out, run):
@@ -65,6 +65,12 @@ def train(
         else:
             console.print(f"going on with the run in {out}", highlight=False)
         return _train(plan, out, run, console)
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    path = path.absolute()
+    return next(each for each in (path, *path.parents) if each.exists())
 
 
 @contextmanager
@@ -102,6 +108,8 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
         tune_cpu()
     tokenizer = Tokenizer.load(out)
     corpus = PreparedCorpus.open(run / "prepared")
+    if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
+        raise UserError(f"the tokenizer in {out} is not the one that {run / 'prepared'} was made with: put it back")
     torch.manual_seed(config.training.seed)
     model = build_transformer(plan.model).to(device)
     if config.training.compile == "on" or (config.training.compile == "auto" and device.type == "cuda"):
@@ -113,6 +121,7 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
         trained_length=plan.trained_length,
         source_language=config.source_language,
         target_language=config.target_language,
+        vocabulary_hash=tokenizer.vocabulary_hash,
     )
     console.print(_summary(plan, parameters, device, precision), highlight=False)
 

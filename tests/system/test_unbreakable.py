@@ -1,0 +1,423 @@
+"""What must not break a run: kills, full disks, damage, numbers that are not finite, too little memory."""
+
+import errno
+import json
+import math
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from dragoman import files as files_module
+from dragoman.data.batching import Batch
+from dragoman.decoding.translator import Translator
+from dragoman.errors import UserError
+from dragoman.run import train
+from dragoman.training import checkpoint as checkpoint_module
+from dragoman.training import fitting, gradients
+from dragoman.training.checkpoint import latest_checkpoint, list_steps
+from dragoman.training.loop import MAX_ROLLBACKS, Trainer
+from dragoman.training.position import Outcome
+from tests.system.number_words import split_numbers
+
+RUN = {
+    "preset": "tiny",
+    "tokenizer": {"vocabulary_size": 400},
+    "batching": {"batch_tokens": 256, "window": 200},
+    "schedule": {"kind": "linear", "peak_learning_rate": 1e-3, "warmup": 5},
+    "data": {"validation_pairs": 8},
+    "training": {"steps": 12, "validations": 3, "precision": "fp32"},
+}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    training, _, _ = split_numbers()
+    path = tmp_path / "numbers.tsv"
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in training[:400]))
+    return str(path)
+
+
+def run(corpus: str, out: Path) -> Outcome:
+    return train([corpus], out, settings=RUN)
+
+
+def failure_of(corpus: str, out: Path) -> UserError | None:
+    try:
+        run(corpus, out)
+    except UserError as error:
+        return error
+    return None
+
+
+def weights(out: Path) -> dict[str, Tensor]:
+    return load_file(out / "run/checkpoints/step-00000012/model.safetensors")
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(tensor, b[name]) for name, tensor in a.items())
+
+
+KILLED = """
+import os, signal, sys, threading
+from pathlib import Path
+from dragoman.run import train
+from tests.system.test_unbreakable import RUN
+corpus, out, seconds = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+if seconds:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+train([corpus], out, settings=RUN)
+"""
+
+
+def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(corpus: str, tmp_path: Path) -> None:
+    """The short form of benchmarks/unbreakable.py."""
+    begin = time.monotonic()
+    run(corpus, tmp_path / "whole")
+    seconds = time.monotonic() - begin
+    moments, kills = random.Random(1), 0
+    for _ in range(5):
+        arguments = [corpus, str(tmp_path / "broken"), str(moments.uniform(0.01, seconds))]
+        done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+        kills += done.returncode != 0
+    assert kills
+    run(corpus, tmp_path / "broken")
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "broken"))
+    assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "broken/model.safetensors").read_bytes()
+
+
+def test_a_disk_that_fills_at_any_write_costs_nothing(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(corpus, tmp_path / "whole")
+    left, write_synced = [0], files_module.write_synced
+
+    def write_until_full(path: Path, data: bytes) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            path.write_bytes(data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_synced(path, data)
+
+    monkeypatch.setattr(files_module, "write_synced", write_until_full)
+    monkeypatch.setattr(checkpoint_module, "write_synced", write_until_full)
+    out, failures = tmp_path / "full", 0
+    # In the worst case the run gets one write further each time.
+    for number in range(1, 100):
+        left[0] = number
+        steps = list_steps(out / "run/checkpoints") if out.exists() else []
+        error = failure_of(corpus, out)
+        if error is None:
+            break
+        failures += 1
+        assert "full" in str(error)
+        assert "make room" in str(error)
+        if steps:
+            newest = latest_checkpoint(out / "run/checkpoints")
+            assert newest is not None
+            assert newest.step >= steps[-1]
+    assert failures > 10
+    assert same(weights(tmp_path / "whole"), weights(out))
+
+
+def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dragoman.data.prepared._write", full)
+    with pytest.raises(UserError, match="is full"):
+        run(corpus, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_real_full_disk_ends_with_a_clear_error(corpus: str, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        command = [sys.executable, "-m", "dragoman", "train", corpus, "--out", str(disk / "model"), "--preset", "tiny"]
+        command += ["--set", "training.steps=4", "--set", "tokenizer.vocabulary_size=400"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "full" in done.stderr
+        assert "make room" in done.stderr
+        assert "Traceback" not in done.stderr
+        subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
+        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+# Damage.
+
+
+def flipped(data: bytes) -> bytes:
+    damaged = bytearray(data)
+    damaged[::4096] = bytes(byte ^ 0xFF for byte in damaged[::4096])
+    return bytes(damaged)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    directory = tmp_path_factory.mktemp("trained")
+    training, _, _ = split_numbers()
+    path = directory / "numbers.tsv"
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in training[:400]))
+    run(str(path), directory / "model")
+    return str(path), directory / "model"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.model"])
+def test_a_damaged_model_file_is_named_in_under_a_second(trained: tuple[str, Path], name: str) -> None:
+    _, model = trained
+    path = model / name
+    data = path.read_bytes()
+    one = bytearray(data)
+    one[len(data) * 3 // 4] ^= 0x10
+    cuts = [data[: len(data) * cut // 100] for cut in range(100)]
+    Translator.load(model, device="cpu")
+    try:
+        for damaged in (flipped(data), bytes(one), *cuts):
+            if name == "config.json" and damaged == bytes(one):
+                continue  # one letter of a language's code is as good as another
+            path.write_bytes(damaged)
+            begin = time.monotonic()
+            with pytest.raises(UserError, match=r"config\.json|model\.safetensors|tokenizer"):
+                Translator.load(model, device="cpu")
+            assert time.monotonic() - begin < 1
+    finally:
+        path.write_bytes(data)
+
+
+class Bomb:
+    """Unpickling it makes a file."""
+
+    def __init__(self, crater: Path) -> None:
+        self.crater = crater
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return os.mkdir, (str(self.crater),)
+
+
+def test_a_pickle_in_any_place_never_runs(trained: tuple[str, Path], tmp_path: Path) -> None:
+    corpus, model = trained
+    crater = tmp_path / "crater"
+    bombs = [pickle.dumps(Bomb(crater), protocol) for protocol in (0, 5)]
+    zipped = tmp_path / "zipped.pt"
+    torch.save(Bomb(crater), zipped)
+    bombs.append(zipped.read_bytes())
+    paths = [path for path in model.rglob("*") if path.is_file() and path.stat().st_size]
+    assert len(paths) > 12
+    for path in paths:
+        data = path.read_bytes()
+        try:
+            for bomb in bombs:
+                path.write_bytes(bomb)
+                for use in (lambda: Translator.load(model, device="cpu"), lambda: run(corpus, model)):
+                    with suppress(UserError):
+                        use()
+                    assert not crater.exists(), path
+        finally:
+            path.write_bytes(data)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    corpus: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(corpus, tmp_path / "whole")
+    expected = {name: tensor.clone() for name, tensor in weights(tmp_path / "whole").items()}
+    newest = tmp_path / "whole/run/checkpoints/step-00000012"
+    for path in newest.iterdir():
+        path.write_bytes(flipped(path.read_bytes()))
+    run(corpus, tmp_path / "whole")
+    assert "passed over" in caplog.text
+    assert str(newest) in caplog.text
+    assert same(expected, weights(tmp_path / "whole"))
+
+
+# Moved, changed, old.
+
+
+def test_a_renamed_run_goes_on(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(corpus, tmp_path / "whole")
+    update = Trainer._update
+
+    def stop_at_7(self: Trainer, batches: list[Batch]) -> None:
+        update(self, batches)
+        if self.position.step == 7:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(Trainer, "_update", stop_at_7)
+        with pytest.raises(KeyboardInterrupt):
+            run(corpus, tmp_path / "before")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "before").rename(tmp_path / "elsewhere/after")
+    run(corpus, tmp_path / "elsewhere/after")
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "elsewhere/after"))
+
+
+def test_a_corpus_that_changed_is_refused_and_a_touched_one_is_not(corpus: str, tmp_path: Path) -> None:
+    run(corpus, tmp_path / "model")
+    data = Path(corpus).read_bytes()
+    Path(corpus).write_bytes(data.replace(b"one", b"two", 1))
+    os.utime(corpus, ns=(1, 1))
+    with pytest.raises(UserError, match=r"numbers\.tsv has changed"):
+        run(corpus, tmp_path / "model")
+    Path(corpus).write_bytes(data + b"\n")
+    with pytest.raises(UserError, match=r"numbers\.tsv has changed"):
+        run(corpus, tmp_path / "model")
+    Path(corpus).write_bytes(data)
+    run(corpus, tmp_path / "model")
+
+
+@pytest.mark.parametrize("number", [1, 99])
+def test_another_format_is_refused_with_what_to_do(trained: tuple[str, Path], number: int) -> None:
+    corpus, model = trained
+    for path, use in (
+        (model / "run/run.json", lambda: run(corpus, model)),
+        (model / "config.json", lambda: Translator.load(model, device="cpu")),
+    ):
+        text = path.read_text()
+        changed = json.loads(text) | {"format": number}
+        path.write_text(json.dumps(changed))
+        try:
+            if path.name == "config.json" and number == 1:
+                use()  # the present one
+            else:
+                with pytest.raises(UserError, match=r"format 9?9?1?.*(version|update)"):
+                    use()
+        finally:
+            path.write_text(text)
+
+
+# Numbers that are not finite.
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int, int], bool], str], None]:
+    """Let the loss or the gradient be NaN where a function of (step, rollbacks) says so."""
+
+    def install(when: Callable[[int, int], bool], what: str) -> None:
+        update = Trainer._update
+
+        def poisoned(self: Trainer, batches: list[Batch]) -> None:
+            gradients = self.gradients
+
+            def spoil(batches: list[Batch]) -> tuple[Tensor, int]:
+                loss, tokens = gradients(batches)
+                if what == "loss":
+                    return loss * math.nan, tokens
+                parameter = next(self.model.parameters())
+                assert parameter.grad is not None
+                parameter.grad[0, 0] = math.inf
+                return loss, tokens
+
+            if when(self.position.step + 1, self.position.rollbacks):
+                self.gradients = spoil  # type: ignore[assignment]
+            update(self, batches)
+            self.gradients = gradients
+
+        monkeypatch.setattr(Trainer, "_update", poisoned)
+
+    return install
+
+
+def events(out: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_an_update_that_is_not_finite_is_not_applied(
+    corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None], what: str
+) -> None:
+    poison(lambda step, rollbacks: step in (5, 6, 9), what)
+    outcome = run(corpus, tmp_path / "model")
+    assert (outcome.steps, outcome.skipped, outcome.rollbacks) == (12, 3, 0)
+    assert [event["step"] for event in events(tmp_path / "model") if event["event"] == "skipped"] == [5, 6, 9]
+    assert all(tensor.isfinite().all() for tensor in weights(tmp_path / "model").values())
+
+
+def test_three_in_a_row_go_back_to_the_checkpoint_with_half_the_rate(
+    corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
+) -> None:
+    # The checkpoints are those of the validations after updates 4 and 8.
+    poison(lambda step, rollbacks: step in (6, 7, 8) and rollbacks < 2, "loss")
+    outcome = run(corpus, tmp_path / "model")
+    assert (outcome.steps, outcome.rollbacks, outcome.skipped) == (12, 2, 6)
+    [rollback] = [event for event in events(tmp_path / "model") if event["event"] == "rollback"][-1:]
+    assert rollback["step"] == 4
+    assert "0.25 of the learning rate" in str(rollback["message"])
+    [last] = [event for event in events(tmp_path / "model") if event["event"] == "step"]
+    # Linear from 1e-3 after 5 updates to 0 after 12: at 10, after 9 of them, 3/7; twice halved.
+    assert float(str(last["learning_rate"])) < 1e-3 / 4
+
+
+def test_ten_returns_are_enough(
+    corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
+) -> None:
+    poison(lambda step, rollbacks: step > 5, "loss")
+    with pytest.raises(UserError, match=r"after 10 returns .*fp32"):
+        run(corpus, tmp_path / "model")
+    rollbacks = [event for event in events(tmp_path / "model") if event["event"] == "rollback"]
+    assert len(rollbacks) <= MAX_ROLLBACKS
+    newest = latest_checkpoint(tmp_path / "model/run/checkpoints")
+    assert newest is not None
+    assert newest.step == 4
+
+
+# Memory.
+
+
+def test_a_batch_that_does_not_fit_is_split_and_said_once(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accumulate, largest = gradients.accumulate_gradients, []
+
+    def small_memory(model: object, pieces: list[Batch], *rest: object) -> tuple[Tensor, int]:
+        if max(map(fitting.size, pieces)) > 100:
+            raise torch.OutOfMemoryError("too much")
+        largest.append(max(map(fitting.size, pieces)))
+        return accumulate(model, pieces, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fitting, "accumulate_gradients", small_memory)
+    outcome = run(corpus, tmp_path / "model")
+    assert outcome.steps == 12
+    assert max(largest) > 50
+    assert capsys.readouterr().err.count("does not fit into memory") == 1
+
+
+def test_a_pair_that_does_not_fit_is_an_error(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+
+    monkeypatch.setattr(fitting, "accumulate_gradients", no_memory)
+    with pytest.raises(UserError, match="a single pair"):
+        run(corpus, tmp_path / "model")
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(fitting, "accumulate_gradients", broken)
+    with pytest.raises(RuntimeError, match="shapes"):
+        run(corpus, tmp_path / "model")
