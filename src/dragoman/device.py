@@ -11,8 +11,8 @@ from dragoman.errors import UserError
 
 Precision = Literal["fp32", "bf16"]
 
-# Of oneDNN's compiled products: some 30 of each shape of batch.
-PRODUCTS_KEPT = 2048
+# Of oneDNN's compiled products, about 200 KB each.
+PRODUCTS_KEPT = 512
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -54,14 +54,23 @@ def cpu_has_bf16() -> bool:
 def tune_cpu() -> None:
     """Set up this process for training on a CPU: 10 to 30 % of its speed. Call it before the first computation.
 
-    Batches come in hundreds of shapes, with temporaries of megabytes. As they come, glibc returns each such temporary
-    to the system, which then hands out fresh pages one fault at a time; and oneDNN, which keeps its last 1,024
-    compiled products, compiles them again and again. So freed memory is kept for the next step (on Linux with
-    glibc; elsewhere nothing is done), and more products are. ONEDNN_PRIMITIVE_CACHE_CAPACITY and
-    MALLOC_MMAP_THRESHOLD_, where they are set, win.
+    A step makes temporaries of megabytes. Left alone, glibc returns each of them to the system, which then hands out
+    fresh pages one fault at a time: here freed memory is kept for the next step (on Linux with glibc; elsewhere
+    nothing is done). And oneDNN keeps fewer compiled products than it would, which training does not miss, as its rows
+    come in few sizes (`packing`). MALLOC_MMAP_THRESHOLD_ and ONEDNN_PRIMITIVE_CACHE_CAPACITY, where they are set, win.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS_KEPT))
-    if platform.libc_ver()[0] == "glibc" and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+    if _has_glibc() and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that glibc takes
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def return_freed_memory() -> None:
+    """Give the system back what is free between pieces in use: worth it now and then, not in every step."""
+    if _has_glibc():
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _has_glibc() -> bool:
+    return platform.libc_ver()[0] == "glibc"

@@ -35,7 +35,8 @@ class TokenizerConfig:
         vocabulary_size: subwords wanted, of each side when the vocabularies are separate. A corpus
             too small for so many gets fewer: `Tokenizer.source_size` has the true number.
         joint: one vocabulary for both languages, or one each.
-        max_training_pairs: learn from a random sample of this many pairs if there are more.
+        max_training_pairs: learn from a random sample of this many pairs if there are more; about 4 KB of memory
+            for each.
         max_line_bytes: longer lines are not learned from (they are tokenized all the same).
         character_coverage: share of the characters in the sample that get subwords of their own;
             the rest is spelled in bytes.
@@ -44,7 +45,7 @@ class TokenizerConfig:
     kind: Literal["unigram", "bpe"] = "unigram"
     vocabulary_size: int = 8000
     joint: bool = True
-    max_training_pairs: int = 1_000_000
+    max_training_pairs: int = 100_000
     max_line_bytes: int = 4096
     character_coverage: float = 0.9995
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from dragoman.data.readers import parse_corpus
+from dragoman.device import return_freed_memory
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
 from dragoman.models.config import TransformerConfig
@@ -102,6 +103,7 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
     config, _ = _resolve(user, by_size, text.training_pairs, target_tokens=0)
     with console.status("learning the subwords"):
         tokenizer = build_tokenizer(text, config)
+    return_freed_memory()  # hundreds of megabytes
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
     config, model = _resolve(user, by_size, text.training_pairs, corpus.meta.target_tokens)

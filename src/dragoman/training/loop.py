@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batching import Batch, Cursor
-from dragoman.device import Precision
+from dragoman.device import Precision, return_freed_memory
 from dragoman.errors import UserError
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import set_weights, weights_of
@@ -28,6 +28,8 @@ from dragoman.training.stopping import Stopped, StopRequest, stop_requests
 from dragoman.training.stream import BatchStream
 
 LOG_EVERY = 10
+# Batches of all lengths leave holes in memory, half as much again as what is in use.
+TRIM_EVERY = 100
 CHECKPOINT_SECONDS = 600
 # So many updates in a row that are not finite go back to the last checkpoint, and so many times at most.
 BAD_IN_A_ROW, MAX_ROLLBACKS = 3, 10
@@ -219,6 +221,7 @@ class Trainer:
             if self._validation_due():
                 self._validate()
                 self._save()
+                return_freed_memory()
                 self.forecast.validated()
                 saved_at = time.monotonic()
             elif request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
@@ -270,6 +273,8 @@ class Trainer:
         if self.average is not None:
             self.average.update(self.model, position.step)
         self.forecast.updated(self._progress() - before, tokens)
+        if position.step % TRIM_EVERY == 0:
+            return_freed_memory()
         if position.step % LOG_EVERY == 0:
             self._report(rate)
 

@@ -1,0 +1,21 @@
+"""Every recipe is a run file that can be used, and says what it reached."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.run.plan import _check
+from dragoman.settings import load_toml
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_is_accepted_and_states_a_result(path: Path) -> None:
+    _check(load_toml(path))
+    head = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    assert any(line.startswith("# Reached: ") for line in head)
+
+
+def test_there_are_recipes() -> None:
+    assert {"small-corpus", "medium-corpus", "wmt14-base", "wmt14-big"} <= {path.stem for path in RECIPES}
