@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batching import Batch, collate
+from dragoman.device import return_freed_memory
 from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 from dragoman.training.averaging import MovingAverage
+from dragoman.training.fitting import size, split
 from dragoman.training.gradients import accumulate_gradients, mean_loss
 from dragoman.training.loop import TrainingConfig
 from dragoman.training.position import Validation
@@ -108,3 +110,25 @@ def test_better_is_higher_bleu_or_lower_loss() -> None:
 def test_settings_that_make_no_sense_are_named(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrainingConfig(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [1, 20, 35, 10_000])
+def test_pieces_that_fit_give_the_gradient_of_the_whole_batch(limit: int) -> None:
+    torch.manual_seed(0)
+    config = replace(tiny(40, 40, joint=True), dropout=0.0)
+    model = build_transformer(config).double()
+    batch = collate([[5, 6, 7, 8], [9, 10], [11] * 6], [[12] * 3, [13, 14], [15] * 8])
+    outcomes = []
+    for pieces in ([batch], list(split(batch, limit))):
+        assert sum(piece.target_tokens for piece in pieces) == batch.target_tokens
+        assert all(size(piece) <= limit or len(piece.source) == 1 for piece in pieces) or len(pieces) == 1
+        model.zero_grad()
+        loss, tokens = accumulate_gradients(model, pieces, 0.1, "fp32", torch.device("cpu"))
+        outcomes.append((loss, tokens, [parameter.grad for parameter in model.parameters()]))
+    torch.testing.assert_close(outcomes[0], outcomes[1])
+
+
+def test_memory_is_returned_without_harm() -> None:
+    kept = torch.arange(1_000_000)
+    return_freed_memory()
+    assert int(kept[-1]) == 999_999

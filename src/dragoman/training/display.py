@@ -1,6 +1,5 @@
 """What a person sees while a model trains: one live line, and a row for every validation."""
 
-import math
 import time
 from datetime import timedelta
 from types import TracebackType
@@ -45,14 +44,14 @@ class Display:
     ) -> None:
         self._progress.stop()
 
-    def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
+    def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
         """Move the live line on."""
         now = time.monotonic()
         rate = figures["target_tokens"] / max(now - self._last_report, 1e-9)
         self._last_report = now
         shown = f"update {step:,}  loss {figures['loss']:.3f}  {rate:,.0f} target tokens/s"
-        if math.isfinite(figures["seconds_left"]):
-            shown += f"  {timedelta(seconds=round(figures['seconds_left']))} left"
+        if seconds_left is not None:
+            shown += f"  {timedelta(seconds=round(seconds_left))} left"
         self._progress.update(self._task, completed=progress, figures=shown)
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:

@@ -101,8 +101,8 @@ class TrainingConfig:
 class Observer(Protocol):
     """Who wants to hear how training goes: the live display, TensorBoard."""
 
-    def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
-        """Hear of LOG_EVERY more updates."""
+    def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
+        """Hear of LOG_EVERY more updates, and how long the run will still take if that is known."""
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
         """Hear of a validation, so many seconds of training into the run."""
@@ -287,18 +287,14 @@ class Trainer:
             "elapsed": seconds,
         }
         self.log.append({"event": "step", "step": position.step, **figures})
-        for observer in self.observers:
-            observer.step(position.step, self._progress(), {**figures, "seconds_left": self.seconds_left()})
-        position.loss_sum, position.tokens = 0.0, 0
-
-    def seconds_left(self) -> float:
-        """How long the run will still take; NaN while too little is known."""
         left = self.forecast.seconds_left(
             self._progress(),
-            self.config.validations - self.position.validations,
+            self.config.validations - position.validations,
             by_clock=self.config.minutes is not None,
         )
-        return math.nan if left is None else left
+        for observer in self.observers:
+            observer.step(position.step, self._progress(), figures, left)
+        position.loss_sum, position.tokens = 0.0, 0
 
     def _roll_back(self) -> None:
         """Go back to the last checkpoint, with half the learning rate."""

@@ -22,7 +22,7 @@ class TensorBoard:
             ) from None
         self._writer = SummaryWriter(str(directory))
 
-    def step(self, step: int, progress: float, figures: dict[str, float]) -> None:
+    def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
         """Write the figures of LOG_EVERY updates."""
         for name, value in figures.items():
             self._writer.add_scalar(f"training/{name}", value, step)
