@@ -99,6 +99,7 @@ def test_what_is_in_the_directory(tmp_path: Path) -> None:
         "trained_length": 40,
         "source_language": "en",
         "target_language": "de",
+        "vocabulary_hash": None,
         "format": 1,
     }
     tensors = load_file(tmp_path / WEIGHTS_FILE)
@@ -254,7 +255,7 @@ def test_a_missing_key(tmp_path: Path) -> None:
         ({"tied_embeddings": "none"}, "lacks 2 weights of this model, output.weight first"),
         ({"activation": "geglu"}, "lacks 2 weights of this model, .*gate.weight first"),
         ({"norm": "rms"}, "has 5 unknown weights, .*norm.bias first"),
-        ({"d_ff": 17}, r"has shape \[16\], but config.json asks for \[17\]"),
+        ({"d_ff": 17}, r"has shape \[16, 8\], but config.json asks for \[17, 8\]"),
         ({"source_vocabulary": 13, "target_vocabulary": 13}, r"has shape \[12, 8\], .* asks for \[13, 8\]"),
     ],
 )

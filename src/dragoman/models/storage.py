@@ -74,7 +74,8 @@ def set_weights(model: Seq2Seq, tensors: dict[str, Tensor], where: str) -> None:
         raise UserError(f"{where}: lacks {len(missing)} weights of this model, {missing[0]} first")
     if unknown := sorted(tensors.keys() - own.keys()):
         raise UserError(f"{where}: has {len(unknown)} unknown weights, {unknown[0]} first")
-    for name, tensor in tensors.items():
+    for name in own:
+        tensor = tensors[name]
         if own[name].shape != tensor.shape:
             raise UserError(
                 f"{where}: {name} has shape {list(tensor.shape)}, but config.json asks for {list(own[name].shape)}"
