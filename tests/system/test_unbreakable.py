@@ -421,3 +421,28 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
     monkeypatch.setattr(fitting, "accumulate_gradients", broken)
     with pytest.raises(RuntimeError, match="shapes"):
         run(corpus, tmp_path / "model")
+
+
+def test_killed_between_the_last_validation_and_the_last_checkpoint(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = RUN | {"training": {**RUN["training"], "average_last": 2}}  # type: ignore[dict-item]
+    train([corpus], tmp_path / "whole", settings=settings)
+    save = Trainer._save
+
+    def die_at_the_end(self: Trainer) -> None:
+        if self.position.finished:
+            raise KeyboardInterrupt
+        save(self)
+
+    with monkeypatch.context() as context:
+        context.setattr(Trainer, "_save", die_at_the_end)
+        with pytest.raises(KeyboardInterrupt):
+            train([corpus], tmp_path / "broken", settings=settings)
+    for _ in range(2):
+        train([corpus], tmp_path / "broken", settings=settings)
+        logged = [
+            [{key: value for key, value in event.items() if key != "elapsed"} for event in events(tmp_path / out)]
+            for out in ("whole", "broken")
+        ]
+        assert logged[0] == logged[1]

@@ -42,11 +42,20 @@ class EventLog:
             file.write(line.encode())
 
     def truncate_after(self, step: int) -> None:
-        """Drop the events beyond `step`, which a run that goes on from there will log again."""
+        """Drop the events that a run will log again that goes on from `step`.
+
+        Those beyond it, and the validation of the average of the last checkpoints, with which a run ends.
+        """
         if self.path.exists():
             lines = _whole_lines(self.path.read_bytes())
             events = [_parse(line, self.path, number) for number, line in enumerate(lines, start=1)]
-            self._rewrite([line for line, event in zip(lines, events, strict=True) if _step_of(event) <= step])
+            self._rewrite(
+                [
+                    line
+                    for line, event in zip(lines, events, strict=True)
+                    if _step_of(event) <= step and "average" not in event
+                ]
+            )
 
     def _rewrite(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)

@@ -181,7 +181,8 @@ class Trainer:
         self._clock = time.monotonic()
         if checkpoint is not None:
             self.position = self.state.restore(checkpoint)
-            self.log.truncate_after(self.position.step)
+            if not self.position.finished:
+                self.log.truncate_after(self.position.step)
         else:
             torch.manual_seed(self.config.seed)
             self.log.truncate_after(0)
@@ -365,7 +366,7 @@ class Trainer:
         position.validated_steps += (position.step,)
         self._consider(validation, weights)
 
-    def _consider(self, validation: Validation, weights: dict[str, Tensor]) -> None:
+    def _consider(self, validation: Validation, weights: dict[str, Tensor], *, of_average: bool = False) -> None:
         """Keep the weights if they are the best so far, and tell everyone."""
         position = self.position
         best = validation.better_than(position.best, self.config.best_by)
@@ -384,6 +385,7 @@ class Trainer:
                 "bleu": validation.bleu,
                 "chrf": validation.chrf,
                 "elapsed": self._seconds(),
+                **({"average": True} if of_average else {}),
             }
         )
         for observer in self.observers:
@@ -398,7 +400,7 @@ class Trainer:
         own = {name: tensor.clone() for name, tensor in weights_of(self.model).items()}
         set_weights(self.model, average, "the average of the last checkpoints")
         self.model.eval()
-        self._consider(self.validate(self.model), weights_of(self.model))
+        self._consider(self.validate(self.model), weights_of(self.model), of_average=True)
         set_weights(self.model, own, "the last weights")
 
     def _save(self) -> None:
