@@ -48,13 +48,24 @@ class PreparedMeta:
 class PreparedCorpus:
     """The ids of a corpus, in the order of its pairs."""
 
-    def __init__(self, meta: PreparedMeta, lengths: pa.RecordBatch, blocks: list[pa.RecordBatch]):
+    def __init__(self, directory: Path, meta: PreparedMeta, lengths: pa.RecordBatch, blocks: list[pa.RecordBatch]):
         """Made by `open` and `prepare`."""
+        self.directory = directory
         self.meta = meta
         self.source_lengths: npt.NDArray[np.int32] = lengths["source"].to_numpy()
         self.target_lengths: npt.NDArray[np.int32] = lengths["target"].to_numpy()
+        self._take(blocks)
+
+    def _take(self, blocks: list[pa.RecordBatch]) -> None:
         self._source = [_arrays(block["source"]) for block in blocks]
         self._target = [_arrays(block["target"]) for block in blocks]
+
+    def release(self) -> None:
+        """Map the ids anew: the pages read so far no longer count as this process's memory.
+
+        Rows given out before stay as they are.
+        """
+        self._take(_map(self.directory / "subwords.arrow"))
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -81,7 +92,7 @@ class PreparedCorpus:
                 raise ValueError("the files have different numbers of pairs")
             if any(len(block) != BLOCK for block in blocks[:-1]):
                 raise ValueError("its record batches have other sizes")
-            return cls(meta, lengths, blocks)
+            return cls(directory, meta, lengths, blocks)
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
             raise UserError(f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew") from error
 

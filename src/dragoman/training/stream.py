@@ -10,6 +10,9 @@ from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, colla
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.tokenizer import Tokenizer
 
+# Batches are read from all over the file: after so many, the pages that they touched are given back.
+RELEASE_EVERY = 50
+
 
 @dataclass(frozen=True)
 class BatchStream:
@@ -35,7 +38,9 @@ class BatchStream:
     def from_cursor(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
         """Yield each batch with the cursor that stands after it."""
         lengths = (self.corpus.source_lengths, self.corpus.target_lengths)
-        for following, rows in batches(*lengths, self.batching, self.seed, cursor):
+        for number, (following, rows) in enumerate(batches(*lengths, self.batching, self.seed, cursor)):
+            if number % RELEASE_EVERY == 0:
+                self.corpus.release()
             sources = [self.corpus.source(int(row)).tolist() for row in rows]
             targets = [self.corpus.target(int(row)).tolist() for row in rows]
             if self.sampling_alpha > 0:
