@@ -131,3 +131,11 @@ def test_open_refuses_other_versions_and_mixed_files(tmp_path: Path, tokenizer: 
         (corpus / "meta.json").write_text(json.dumps(meta | change))
         with pytest.raises(UserError, match=message):
             PreparedCorpus.open(corpus)
+
+
+def test_released_pages_are_read_again_and_rows_given_out_stay(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    corpus = prepare(make_pairs(20), tokenizer, tmp_path / "corpus", max_tokens=50)
+    row = corpus.source(3)
+    before = row.tolist()
+    corpus.release()
+    assert row.tolist() == corpus.source(3).tolist() == before
