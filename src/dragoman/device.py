@@ -11,8 +11,8 @@ from dragoman.errors import UserError
 
 Precision = Literal["fp32", "bf16"]
 
-# Of oneDNN's compiled products, about 200 KB each.
-PRODUCTS_KEPT = 512
+# Of oneDNN's compiled products, each of which holds some 200 KB.
+PRODUCTS_KEPT = 128
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 

@@ -54,6 +54,31 @@ def test_nothing_is_copied(tmp_path: Path, tokenizer: Tokenizer) -> None:
         assert not array.flags.writeable
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
+def test_pages_given_back_are_no_memory_and_are_read_again(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "BLOCK", 16_384)
+    long = [Pair("green house " * 400, "tree")] * 4000
+    corpus = prepare(long, tokenizer, tmp_path / "corpus", max_tokens=4000)
+
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssFile"))
+
+    corpus.release()
+    before, row = resident(), corpus.source(0)
+    expected = row.tolist()
+    for index in range(len(corpus)):
+        assert corpus.source(index).sum() == sum(expected)
+    size = (tmp_path / "corpus/subwords.arrow").stat().st_size // 1024
+    read = resident()
+    assert read - before > size // 2 > 1000
+    corpus.release()
+    assert resident() - before < (read - before) // 4
+    assert row.tolist() == expected
+
+
 def test_outside_the_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = prepare(make_pairs(20), tokenizer, tmp_path / "corpus", max_tokens=50)
     for index in (-1, 20, 21, 1000):

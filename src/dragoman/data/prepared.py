@@ -8,6 +8,7 @@ The directory has three files, all readable by other programs:
 """
 
 import json
+import mmap
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -48,24 +49,25 @@ class PreparedMeta:
 class PreparedCorpus:
     """The ids of a corpus, in the order of its pairs."""
 
-    def __init__(self, directory: Path, meta: PreparedMeta, lengths: pa.RecordBatch, blocks: list[pa.RecordBatch]):
-        """Made by `open` and `prepare`."""
-        self.directory = directory
+    def __init__(
+        self, meta: PreparedMeta, lengths: pa.RecordBatch, blocks: list[pa.RecordBatch], maps: tuple[mmap.mmap, ...]
+    ) -> None:
+        """Made by `open` and `prepare`; `maps` are those that the lengths and the blocks lie in."""
         self.meta = meta
         self.source_lengths: npt.NDArray[np.int32] = lengths["source"].to_numpy()
         self.target_lengths: npt.NDArray[np.int32] = lengths["target"].to_numpy()
-        self._take(blocks)
-
-    def _take(self, blocks: list[pa.RecordBatch]) -> None:
         self._source = [_arrays(block["source"]) for block in blocks]
         self._target = [_arrays(block["target"]) for block in blocks]
+        self._maps = maps
 
     def release(self) -> None:
-        """Map the ids anew: the pages read so far no longer count as this process's memory.
+        """What was read so far no longer counts as this process's memory, where the system knows how.
 
-        Rows given out before stay as they are.
+        Rows given out before stay as they are: what is looked at again is read again.
         """
-        self._take(_map(self.directory / "subwords.arrow"))
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for pages in self._maps:
+                pages.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -86,13 +88,13 @@ class PreparedCorpus:
             meta = PreparedMeta(**json.loads((directory / "meta.json").read_bytes()))
             if meta.version != VERSION:
                 raise ValueError(f"layout version {meta.version}, this program knows {VERSION}")
-            [lengths] = _map(directory / "lengths.arrow")
-            blocks = _map(directory / "subwords.arrow")
+            [lengths], small = _map(directory / "lengths.arrow")
+            blocks, large = _map(directory / "subwords.arrow")
             if {len(lengths), sum(map(len, blocks))} != {meta.pairs}:
                 raise ValueError("the files have different numbers of pairs")
             if any(len(block) != BLOCK for block in blocks[:-1]):
                 raise ValueError("its record batches have other sizes")
-            return cls(directory, meta, lengths, blocks)
+            return cls(meta, lengths, blocks, (small, large))
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
             raise UserError(f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew") from error
 
@@ -169,9 +171,12 @@ def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Itera
         yield from zip(source, target, strict=True)
 
 
-def _map(path: Path) -> list[pa.RecordBatch]:
-    reader = pa.ipc.open_file(pa.memory_map(str(path)))
-    return [reader.get_batch(i) for i in range(reader.num_record_batches)]
+def _map(path: Path) -> tuple[list[pa.RecordBatch], mmap.mmap]:
+    """The record batches of a file, and the pages that they lie in."""
+    with path.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    reader = pa.ipc.open_file(pa.py_buffer(pages))
+    return [reader.get_batch(i) for i in range(reader.num_record_batches)], pages
 
 
 def _arrays(column: pa.ListArray) -> tuple[npt.NDArray[np.int32], Ids]:

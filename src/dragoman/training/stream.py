@@ -11,7 +11,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.tokenizer import Tokenizer
 
 # Batches are read from all over the file: after so many, the pages that they touched are given back.
-RELEASE_EVERY = 50
+RELEASE_EVERY = 10
 
 
 @dataclass(frozen=True)
