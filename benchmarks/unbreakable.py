@@ -41,7 +41,14 @@ SETTINGS: dict[str, Any] = {
     "batching": {"batch_tokens": 256, "window": 200},
     "schedule": {"kind": "linear", "peak_learning_rate": 1e-3, "warmup": 5},
     "data": {"validation_pairs": 4},
-    "training": {"steps": 16, "validations": 4, "precision": "fp32", "average_last": 2, "subword_sampling": 0.1},
+    "training": {
+        "steps": 16,
+        "validations": 4,
+        "precision": "fp32",
+        "optimizer": "muon",
+        "average_last": 2,
+        "subword_sampling": 0.1,
+    },
 }
 
 

@@ -15,6 +15,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
 from dragoman.files import exclusive
 from dragoman.run import train
+from dragoman.run.config import merge
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
 from dragoman.training.stopping import Stopped
@@ -96,19 +97,21 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     assert not moments, "a moment of interruption never came"
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int]
+    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int], optimizer: str
 ) -> None:
     training, validation = few_numbers
-    whole = train([training], tmp_path / "whole", validation=validation, settings=TINY_RUN)
+    settings = merge(TINY_RUN, {"training": {"optimizer": optimizer}})
+    whole = train([training], tmp_path / "whole", validation=validation, settings=settings)
     # In mid-epoch, at a validation, and just before the end.
     interrupt_after += [7, 20, 39]
     for step in (7, 20, 39):
         with pytest.raises(Stopped) as stopped:
-            train([training], tmp_path / "broken", validation=validation, settings=TINY_RUN)
+            train([training], tmp_path / "broken", validation=validation, settings=settings)
         assert stopped.value.signal_number == signal.SIGTERM
         assert list_steps(tmp_path / "broken/run/checkpoints")[-1] == step
-    resumed = train([training], tmp_path / "broken", validation=validation, settings=TINY_RUN)
+    resumed = train([training], tmp_path / "broken", validation=validation, settings=settings)
 
     assert (resumed.best, resumed.best_step) == (whole.best, whole.best_step)
     for file in ("model.safetensors", "run/checkpoints/step-00000040/model.safetensors"):

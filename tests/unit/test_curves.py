@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import UserError
-from dragoman.training.curves import EventLog, draw_curves, read_events, sparkline
+from dragoman.training.curves import draw_curves, sparkline
+from dragoman.training.events import EventLog, read_events
 
 
 def step_event(step: int, loss: float = 2.0) -> dict[str, object]:

@@ -13,9 +13,9 @@ from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 from dragoman.training.averaging import MovingAverage
+from dragoman.training.config import TrainingConfig
 from dragoman.training.fitting import size, split
 from dragoman.training.gradients import accumulate_gradients, mean_loss
-from dragoman.training.loop import TrainingConfig
 from dragoman.training.position import Validation
 
 CPU = torch.device("cpu")

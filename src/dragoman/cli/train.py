@@ -50,7 +50,8 @@ class Train:
         from rich.console import Console
 
         from dragoman.run.train import train
-        from dragoman.training.curves import read_events, sparkline
+        from dragoman.training.curves import sparkline
+        from dragoman.training.events import read_events
         from dragoman.training.stopping import Stopped
 
         console = Console(stderr=True, soft_wrap=True)

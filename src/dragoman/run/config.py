@@ -11,7 +11,7 @@ from dragoman.errors import UserError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import preset
 from dragoman.settings import from_mapping, to_mapping
-from dragoman.training.loop import TrainingConfig
+from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
 
 

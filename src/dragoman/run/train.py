@@ -23,7 +23,6 @@ from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.validator import Validator
 from dragoman.training.compiling import compile_layers
-from dragoman.training.curves import draw_curves
 from dragoman.training.display import Display
 from dragoman.training.loop import Observer, Trainer
 from dragoman.training.position import Outcome, Validation
@@ -179,6 +178,9 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
             return trainer.run()
         finally:
             if (run / "log.jsonl").exists():
+                # Not before: what draws takes 40 MB, which training need not carry.
+                from dragoman.training.curves import draw_curves
+
                 draw_curves(run / "log.jsonl", run / "curves.png")
 
 

@@ -1,10 +1,8 @@
-"""What a run leaves for people to look at: log.jsonl, the learning curves, a sparkline."""
+"""What a run leaves for people to look at: the learning curves, a sparkline."""
 
 import io
-import json
 import math
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -12,67 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from dragoman.errors import UserError
 from dragoman.files import write_atomically
+from dragoman.training.events import Event, number_of, read_events, step_of
 
-Event = dict[str, object]
-
-_NUMBERS = {"step", "loss", "bleu", "chrf", "learning_rate"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 # Told apart by the colour-blind too (Okabe and Ito 2008), and in grey by marker and dash.
 _TRAINING, _VALIDATION, _BLEU, _CHRF = "#56B4E9", "#D55E00", "#0072B2", "#009E73"
-
-
-class EventLog:
-    """Appends events to log.jsonl, one JSON object a line, each on its way to the disk at once.
-
-    A line that a crash cut short is dropped when the log is opened again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if path.exists():
-            self._rewrite(_whole_lines(path.read_bytes()))
-
-    def append(self, event: Mapping[str, object]) -> None:
-        """Add one event. JSON has no NaN and no infinity: they become null."""
-        plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in event.items()}
-        line = json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n"
-        with self.path.open("ab") as file:
-            file.write(line.encode())
-
-    def truncate_after(self, step: int) -> None:
-        """Drop the events that a run will log again that goes on from `step`.
-
-        Those beyond it, and the validation of the average of the last checkpoints, with which a run ends.
-        """
-        if self.path.exists():
-            lines = _whole_lines(self.path.read_bytes())
-            events = [_parse(line, self.path, number) for number, line in enumerate(lines, start=1)]
-            self._rewrite(
-                [
-                    line
-                    for line, event in zip(lines, events, strict=True)
-                    if _step_of(event) <= step and "average" not in event
-                ]
-            )
-
-    def _rewrite(self, lines: Sequence[bytes]) -> None:
-        data = b"".join(line + b"\n" for line in lines)
-        if data != self.path.read_bytes():
-            write_atomically(self.path, data)
-
-
-def read_events(log: Path) -> list[Event]:
-    """Read log.jsonl. A last line that a crash cut short is left out.
-
-    Raises UserError with file and line when any other line is not an event.
-    """
-    try:
-        data = log.read_bytes()
-    except OSError as error:
-        raise UserError(f"{log}: cannot be read: {error.strerror}") from error
-    return [_parse(line, log, number) for number, line in enumerate(_whole_lines(data), start=1)]
 
 
 def draw_curves(log: Path, picture: Path) -> None:
@@ -131,47 +74,11 @@ def sparkline(values: Sequence[float]) -> str:
     )
 
 
-def _whole_lines(data: bytes) -> list[bytes]:
-    """The lines, without a last one that a crash cut: no line end, and no whole JSON object either."""
-    *lines, last = data.split(b"\n")
-    try:
-        json.loads(last.decode())
-    except (ValueError, RecursionError):
-        return lines
-    return [*lines, last]
-
-
-def _parse(line: bytes, path: Path, number: int) -> Event:
-    try:
-        event = json.loads(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}:{number}: not JSON ({error}); remove the line") from error
-    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-        raise UserError(f'{path}:{number}: not an event, a JSON object with "event"; remove the line')
-    for key in _NUMBERS & event.keys():
-        value = event[key]
-        fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-        if not fits or (isinstance(value, int) and abs(value) > sys.float_info.max):
-            raise UserError(f"{path}:{number}: {key} is {value!r}, not a number; remove the line")
-    return event
-
-
-def _number(event: Event, key: str) -> float:
-    value = event.get(key)
-    return float(value) if isinstance(value, int | float) else math.nan
-
-
-def _step_of(event: Event) -> float:
-    """The event's step; an event without one belongs to the beginning."""
-    step = _number(event, "step")
-    return 0.0 if math.isnan(step) else step
-
-
 def _draw(
     axes: Axes, events: Sequence[Event], key: str, *, color: str, label: str, marker: str = "", linestyle: str = "-"
 ) -> list[tuple[float, float]]:
     """Draw one figure over the updates and return its points, if there are any."""
-    points = [(_step_of(event), _number(event, key)) for event in events]
+    points = [(step_of(event), number_of(event, key)) for event in events]
     finite = [point for point in points if math.isfinite(point[1])]
     if finite:
         x, y = zip(*points, strict=True)  # with what is not finite: a gap in the line

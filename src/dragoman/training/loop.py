@@ -3,10 +3,9 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,9 +17,11 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import set_weights, weights_of
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.checkpoint import average_states, checkpoint_path, latest_checkpoint, load_checkpoint
-from dragoman.training.curves import EventLog
+from dragoman.training.config import TrainingConfig
+from dragoman.training.events import EventLog
 from dragoman.training.fitting import FittingGradients
 from dragoman.training.forecast import Forecast
+from dragoman.training.optimizers import build_optimizers
 from dragoman.training.position import Outcome, Position, Validation
 from dragoman.training.saving import TrainingState
 from dragoman.training.schedule import ScheduleConfig, learning_rate
@@ -29,73 +30,10 @@ from dragoman.training.stream import BatchStream
 
 LOG_EVERY = 10
 # Batches of all lengths leave holes in memory, half as much again as what is in use.
-TRIM_EVERY = 100
+TRIM_EVERY = 20
 CHECKPOINT_SECONDS = 600
 # So many updates in a row that are not finite go back to the last checkpoint, and so many times at most.
 BAD_IN_A_ROW, MAX_ROLLBACKS = 3, 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """How to train.
-
-    steps, minutes       the budget: updates, or wall-clock time; exactly one
-    seed                 of weights, dropout, order of batches, subword sampling
-    accumulate           batches per update
-    label_smoothing      ε_ls (section 5.4)
-    adam_betas, adam_epsilon   section 5.3
-    weight_decay         decoupled, as in AdamW; 0 as in the paper
-    clip_norm            gradients above this norm are scaled down to it; 0 is off
-    precision            "auto" takes bf16 where the device multiplies it in hardware
-    compile              "auto" compiles the model for a GPU, where it pays
-    device               "auto", "cpu", "cuda", "cuda:N"
-    subword_sampling     α of subword regularisation; 0 is off
-    validations          how many, evenly over the budget
-    best_by              which figure decides the best model, and early stopping
-    patience             validations without a better figure before training stops; 0 is never
-    average_last         at the end, try the mean of the weights at this many last validations; 0 is off
-    ema_decay            validate and keep an exponential moving average of the weights; 0 is off
-    tensorboard          also write events for TensorBoard
-    """
-
-    steps: int | None = None
-    minutes: float | None = None
-    seed: int = 1
-    accumulate: int = 1
-    label_smoothing: float = 0.1
-    adam_betas: tuple[float, float] = (0.9, 0.98)
-    adam_epsilon: float = 1e-9
-    weight_decay: float = 0.0
-    clip_norm: float = 1.0
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    compile: Literal["auto", "on", "off"] = "auto"
-    device: str = "auto"
-    subword_sampling: float = 0.0
-    validations: int = 10
-    best_by: Literal["bleu", "loss"] = "bleu"
-    patience: int = 0
-    average_last: int = 0
-    ema_decay: float = 0.0
-    tensorboard: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.steps is None) == (self.minutes is None):
-            raise ValueError("give a budget: either steps or minutes, not both")
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps must be at least 1, not {self.steps}")
-        if self.minutes is not None and not self.minutes > 0:
-            raise ValueError(f"minutes must be above 0, not {self.minutes}")
-        for name in ("accumulate", "validations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("label_smoothing", "ema_decay"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-        for name in ("weight_decay", "clip_norm", "subword_sampling", "patience", "average_last"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
-        if not all(0 <= beta < 1 for beta in self.adam_betas):
-            raise ValueError(f"adam_betas must be in [0, 1), not {self.adam_betas}")
 
 
 class Observer(Protocol):
@@ -152,16 +90,9 @@ class Trainer:
         self.validate = validate
         self.keep_best = keep_best
         self.observers = observers
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=0.0,
-            betas=config.adam_betas,
-            eps=config.adam_epsilon,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
+        self.optimizers = build_optimizers(model, config, precision)
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay > 0 else None
-        self.state = TrainingState(self.checkpoints, model, self.optimizer, self.average)
+        self.state = TrainingState(self.checkpoints, model, self.optimizers, self.average)
         self.position = Position()
         self.gradients = FittingGradients(
             model, config.label_smoothing, precision, next(model.parameters()).device, self._tell
@@ -238,7 +169,7 @@ class Trainer:
         random, buffers = torch.get_rng_state(), [(b, b.clone()) for b in self.model.buffers()]
         self.model.train()
         self.gradients([self.stream.longest()])
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         torch.set_rng_state(random)
         for buffer, before in buffers:
             buffer.copy_(before)
@@ -255,13 +186,11 @@ class Trainer:
         position.step += 1
         self.model.train()
         rate = learning_rate(self.schedule, self.d_model, position.step, self._progress()) / 2**position.rollbacks
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         loss, tokens = self.gradients(batches)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
         if math.isfinite(float(loss)) and math.isfinite(float(norm)):
-            self.optimizer.step()
+            self.optimizers.step(rate)
             position.loss_sum += float(loss)
             position.tokens += tokens
             position.bad_in_a_row = 0

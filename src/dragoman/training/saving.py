@@ -11,6 +11,7 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import set_weights, weights_of
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.checkpoint import Checkpoint, pack_optimizer, prune, save_checkpoint, unpack_optimizer
+from dragoman.training.optimizers import Optimizers
 from dragoman.training.position import Position
 
 
@@ -20,23 +21,23 @@ class TrainingState:
 
     checkpoints: Path
     model: Seq2Seq
-    optimizer: torch.optim.Optimizer
+    optimizers: Optimizers
     average: MovingAverage | None
 
     def save(self, position: Position, keep: Collection[int]) -> None:
         """Write a checkpoint; keep also the one before, and those of the steps `keep`."""
         device = next(self.model.parameters()).device
-        optimizer_tensors, optimizer_state = pack_optimizer(self.optimizer)
+        packed = {name: pack_optimizer(optimizer) for name, optimizer in self.optimizers.named().items()}
         tensors: dict[str, dict[str, Tensor]] = {
             "model": weights_of(self.model),
-            "optimizer": optimizer_tensors,
+            **{name: tensors for name, (tensors, _) in packed.items()},
             "random": {"cpu": torch.get_rng_state()},
         }
         if device.type == "cuda":
             tensors["random"]["cuda"] = torch.cuda.get_rng_state(device)
         if self.average is not None:
             tensors["average"] = self.average.weights
-        state = {"position": position.to_json(), "optimizer": optimizer_state}
+        state = {"position": position.to_json(), **{name: values for name, (_, values) in packed.items()}}
         save_checkpoint(self.checkpoints, position.step, tensors, state)
         prune(self.checkpoints, keep={*keep, position.step}, keep_last=2)
 
@@ -45,7 +46,8 @@ class TrainingState:
         device = next(self.model.parameters()).device
         tensors, state = checkpoint.tensors, checkpoint.state
         set_weights(self.model, tensors["model"], "checkpoint")
-        unpack_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"])
+        for name, optimizer in self.optimizers.named().items():
+            unpack_optimizer(optimizer, tensors[name], state[name])
         if self.average is not None:
             self.average.weights = {name: tensor.to(device) for name, tensor in tensors["average"].items()}
         torch.set_rng_state(tensors["random"]["cpu"])

@@ -1,0 +1,110 @@
+"""Muon, and who updates which parameter."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dragoman.models.presets import tiny
+from dragoman.models.transformer import build_transformer
+from dragoman.training.config import TrainingConfig
+from dragoman.training.optimizers import Muon, build_optimizers, hidden_matrices, orthogonalise
+
+
+def with_gradients(shapes: list[tuple[int, int]], seed: int) -> list[nn.Parameter]:
+    draw = torch.Generator().manual_seed(seed)
+    parameters = [nn.Parameter(torch.randn(shape, generator=draw)) for shape in shapes]
+    for parameter in parameters:
+        parameter.grad = torch.randn(parameter.shape, generator=draw)
+    return parameters
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (16, 64), (64, 16)])
+def test_singular_values_become_about_one_and_directions_stay(shape: tuple[int, int]) -> None:
+    x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1))
+    u, _, v = torch.linalg.svd(x, full_matrices=False)
+    found = orthogonalise(x)
+    # [3, M, N] -> [3, R, R]: in the singular vectors of x, it is nearly the identity
+    turned = u.mT @ found @ v.mT
+    values = turned.diagonal(dim1=1, dim2=2)
+    assert values.min() > 0.5
+    assert values.max() < 1.3
+    assert (turned - torch.diag_embed(values)).abs().max() < 1e-4
+
+
+def test_the_size_of_a_gradient_does_not_matter_and_zeros_stay_zeros() -> None:
+    x = torch.randn(2, 8, 8, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(orthogonalise(1e-3 * x), orthogonalise(1e3 * x))
+    assert torch.equal(orthogonalise(torch.zeros(1, 4, 6)), torch.zeros(1, 4, 6))
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_several_steps_equal_those_of_torch(weight_decay: float) -> None:
+    shapes = [(32, 32), (16, 64), (32, 32), (64, 16)]
+    ours, theirs = with_gradients(shapes, seed=1), with_gradients(shapes, seed=1)
+    mine = Muon(ours, lr=0.01, weight_decay=weight_decay)
+    torchs = torch.optim.Muon(theirs, lr=0.01, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+    before = [parameter.detach().clone() for parameter in ours]
+    for step in range(3):
+        for parameters in (ours, theirs):
+            for parameter, other in zip(parameters, with_gradients(shapes, seed=step + 2), strict=True):
+                parameter.grad = other.grad
+        mine.step()
+        torchs.step()
+    for a, b, start in zip(ours, theirs, before, strict=True):
+        moved = (b - start).abs().mean()
+        # bf16 in both; products of one and of many matrices round differently.
+        assert (a - b).abs().mean() < 0.02 * moved
+        assert moved > 1e-3
+
+
+def test_without_bf16_it_computes_in_float32() -> None:
+    [one] = with_gradients([(8, 8)], seed=1)
+    before, gradient = one.detach().clone(), one.grad
+    assert gradient is not None
+    Muon([one], lr=0.01, momentum=0.0, dtype=torch.float32).step()
+    update = 0.01 * 0.2 * 8**0.5 * orthogonalise(gradient.unsqueeze(0)).squeeze(0)
+    torch.testing.assert_close(one.detach(), before - update)
+
+
+def test_matrices_go_to_muon_and_all_else_to_adam() -> None:
+    model = build_transformer(tiny(100, 100, joint=True))
+    matrices = {id(matrix) for matrix in hidden_matrices(model)}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in matrices}
+    assert len(names) == 2 * (4 + 2) + 2 * (8 + 2)
+    assert not any("embedding" in name or "bias" in name or "norm" in name for name in names)
+
+    optimizers = build_optimizers(model, TrainingConfig(steps=1, optimizer="muon"), "fp32")
+    assert optimizers.muon is not None
+
+    def held(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+    assert set(map(id, held(optimizers.muon))) == matrices
+    both = [*held(optimizers.muon), *held(optimizers.adam)]
+    assert sorted(map(id, both)) == sorted(map(id, model.parameters()))
+
+
+def test_adam_alone_holds_everything_and_takes_the_rate() -> None:
+    model = build_transformer(tiny(100, 100, joint=False))
+    optimizers = build_optimizers(model, TrainingConfig(steps=1), "fp32")
+    assert list(optimizers.named()) == ["optimizer"]
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizers.step(0.25)
+    for parameter, was in zip(model.parameters(), before, strict=True):
+        # Adam's first step is as long as the rate.
+        torch.testing.assert_close(parameter.detach(), was - 0.25)
+
+
+def test_muon_takes_its_multiple_of_the_rate() -> None:
+    model = build_transformer(tiny(100, 100, joint=True))
+    optimizers = build_optimizers(model, TrainingConfig(steps=1, optimizer="muon", matrix_rate=3.0), "fp32")
+    assert optimizers.muon is not None
+    matrix = hidden_matrices(model)[0]
+    before = matrix.detach().clone()
+    matrix.grad = torch.randn(matrix.shape, generator=torch.Generator().manual_seed(1))
+    optimizers.step(0.01)
+    # Of an orthogonal matrix of width 64, the root mean square is 1 / 8.
+    moved = (matrix.detach() - before).pow(2).mean().sqrt()
+    assert moved == pytest.approx(0.2 * 8 * 0.03 / 8, rel=0.2)
