@@ -37,7 +37,7 @@ class TrainingConfig:
     accumulate: int = 1
     label_smoothing: float = 0.1
     optimizer: Literal["adam", "muon"] = "adam"
-    matrix_rate: float = 4.0
+    matrix_rate: float = 1.5
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
     weight_decay: float = 0.0
