@@ -29,6 +29,15 @@ def test_the_warm_up_is_the_papers_or_a_tenth_of_a_short_run() -> None:
     assert choose_by_budget(0, 0, {"steps": 1})["schedule"]["warmup"] == 1
 
 
+def test_a_short_run_on_a_small_corpus_takes_muon_and_nothing_else_does() -> None:
+    def optimizer(pairs: int, training: dict[str, float]) -> object:
+        return choose_by_budget(pairs, 100, training)["training"].get("optimizer", "adam")
+
+    assert optimizer(20_000, {"minutes": 5}) == "muon"
+    assert optimizer(20_000, {"minutes": 20}) == optimizer(10**6, {"minutes": 5}) == "adam"
+    assert optimizer(20_000, {"steps": 500}) == optimizer(20_000, {}) == "adam"
+
+
 def test_many_characters_get_room_beside_the_words() -> None:
     assert choose_by_size(20_000, characters=120)["tokenizer"]["vocabulary_size"] == 4000
     assert choose_by_size(20_000, characters=2500)["tokenizer"]["vocabulary_size"] == 6000

@@ -127,7 +127,8 @@ def batches(
     while True:
         if not 0 <= place.window < windows:
             raise _wrong_cursor(place)
-        permutation = _generator(seed, place.epoch).permutation(np.arange(count, dtype=np.uint32))
+        permutation = np.arange(count, dtype=np.uint32)
+        _generator(seed, place.epoch).shuffle(permutation)
         for window in range(place.window, windows):
             chosen = permutation[window * config.window : (window + 1) * config.window]
             cut = _cut(chosen, source_lengths, target_lengths, config.batch_tokens)

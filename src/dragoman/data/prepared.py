@@ -12,7 +12,7 @@ import mmap
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ from dragoman.files import atomic_directory, temporary_beside
 VERSION = 1
 # All record batches but the last have this many pairs, so that pair i is found by division.
 BLOCK = 16_384
+ENCODED_AT_ONCE = 2048
 
 Ids = npt.NDArray[np.integer[Any]]
 IdPair = tuple[list[int], list[int]]
@@ -127,24 +128,26 @@ def prepare(
 def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tokens: int, workers: int) -> None:
     fits = max(tokenizer.source_size, tokenizer.target_size) <= 2**16
     ids = pa.list_(pa.uint16() if fits else pa.int32())
-    dropped = 0
-
-    def short_enough() -> Iterator[IdPair]:
-        nonlocal dropped
-        for pair in _encoded(pairs, tokenizer, workers):
-            if max(map(len, pair)) <= max_tokens:
-                yield pair
-            else:
-                dropped += 1
-
-    kept = short_enough()
-    lengths: list[npt.NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
     schema = pa.schema([("source", ids), ("target", ids)])
+    lengths: list[npt.NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
+    read = kept = 0
+    block = _Block.empty(np.dtype(np.uint16 if fits else np.int32))
     with pa.ipc.new_file(directory / "subwords.arrow", schema) as writer:
-        while block := list(islice(kept, BLOCK)):
-            columns = [pa.array(column, type=ids) for column in zip(*block, strict=True)]
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-            lengths.append(np.array([[len(s), len(t)] for s, t in block], dtype=np.int32))
+
+        def write(rows: int) -> None:
+            nonlocal block
+            full, block = block.split(rows)
+            writer.write_batch(pa.record_batch(full.columns(ids), schema=schema))
+            lengths.append(full.lengths)
+
+        for encoded in _encoded(pairs, tokenizer, workers):
+            short_enough = [pair for pair in encoded if max(map(len, pair)) <= max_tokens]
+            read, kept = read + len(encoded), kept + len(short_enough)
+            block = block.extended(short_enough)
+            while len(block) >= BLOCK:
+                write(BLOCK)
+        if len(block):
+            write(len(block))
 
     table = np.concatenate(lengths)
     columns = [pa.array(column) for column in table.T]
@@ -153,8 +156,8 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
         writer.write_batch(both)
 
     meta = PreparedMeta(
-        pairs=len(table),
-        dropped=dropped,
+        pairs=kept,
+        dropped=read - kept,
         max_tokens=max_tokens,
         source_tokens=int(table[:, 0].sum()),
         target_tokens=int(table[:, 1].sum()),
@@ -163,12 +166,49 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
     (directory / "meta.json").write_text(json.dumps(asdict(meta), indent=2) + "\n")
 
 
-def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Iterator[IdPair]:
+def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Iterator[list[IdPair]]:
     remaining = iter(pairs)
-    while chunk := list(islice(remaining, BLOCK)):
+    while chunk := list(islice(remaining, ENCODED_AT_ONCE)):
         source = tokenizer.encode_source([pair.source for pair in chunk], workers)
         target = tokenizer.encode_target([pair.target for pair in chunk], workers)
-        yield from zip(source, target, strict=True)
+        yield list(zip(source, target, strict=True))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows that wait to be written, as arrays: a list takes 40 bytes for an id, which Python is slow to give back."""
+
+    values: tuple[Ids, Ids]  # of source and target, one row after another
+    lengths: npt.NDArray[np.int32]  # [rows, 2]
+
+    @classmethod
+    def empty(cls, dtype: np.dtype[Any]) -> Self:
+        return cls((np.empty(0, dtype), np.empty(0, dtype)), np.empty((0, 2), dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def extended(self, pairs: list[IdPair]) -> "_Block":
+        new = np.array([[len(s), len(t)] for s, t in pairs], dtype=np.int32).reshape(-1, 2)
+        source, target = (
+            np.concatenate(
+                (values, np.fromiter(chain.from_iterable(pair[side] for pair in pairs), values.dtype, int(count)))
+            )
+            for side, (values, count) in enumerate(zip(self.values, new.sum(axis=0), strict=True))
+        )
+        return _Block((source, target), np.concatenate((self.lengths, new)))
+
+    def split(self, rows: int) -> "tuple[_Block, _Block]":
+        source, target = self.lengths[:rows].sum(axis=0)
+        first = _Block((self.values[0][:source], self.values[1][:target]), self.lengths[:rows])
+        return first, _Block((self.values[0][source:], self.values[1][target:]), self.lengths[rows:])
+
+    def columns(self, ids: pa.ListType) -> list[pa.ListArray]:
+        offsets = np.concatenate((np.zeros((1, 2), dtype=np.int32), self.lengths.cumsum(axis=0, dtype=np.int32)))
+        return [
+            pa.ListArray.from_arrays(pa.array(offsets[:, side]), pa.array(values), type=ids)
+            for side, values in enumerate(self.values)
+        ]
 
 
 def _map(path: Path) -> tuple[list[pa.RecordBatch], mmap.mmap]:
