@@ -3,6 +3,8 @@
 import ctypes
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -49,6 +51,22 @@ def cpu_has_bf16() -> bool:
     """Whether this CPU has bf16 matrix instructions (AVX-512 BF16 or AMX)."""
     # Private until torch 2.13 named them in get_capabilities(); 2.11 has these two.
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+@contextmanager
+def deterministic_algorithms(wanted: bool) -> Iterator[None]:
+    """Make torch take only algorithms that give the same bits again, and raise where it has none.
+
+    Enter before the first computation on a GPU: cuBLAS reads its workspace's size once.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    if wanted:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def tune_cpu() -> None:

@@ -25,7 +25,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
 from dragoman.run import train
 from dragoman.training import checkpoint as checkpoint_module
-from dragoman.training import fitting, gradients
+from dragoman.training import fitting, gradients, loop
 from dragoman.training.checkpoint import latest_checkpoint, list_steps
 from dragoman.training.loop import MAX_ROLLBACKS, Trainer
 from dragoman.training.position import Outcome
@@ -343,7 +343,13 @@ def events(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
 
 
+@pytest.fixture(params=[1, 10], ids=["read at once", "read late, as on a GPU"])
+def moment_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "read_every", lambda device: request.param)
+
+
 @pytest.mark.parametrize("what", ["loss", "gradient"])
+@pytest.mark.usefixtures("moment_of_reading")
 def test_an_update_that_is_not_finite_is_not_applied(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None], what: str
 ) -> None:
@@ -354,6 +360,7 @@ def test_an_update_that_is_not_finite_is_not_applied(
     assert all(tensor.isfinite().all() for tensor in weights(tmp_path / "model").values())
 
 
+@pytest.mark.usefixtures("moment_of_reading")
 def test_three_in_a_row_go_back_to_the_checkpoint_with_half_the_rate(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
 ) -> None:
@@ -369,6 +376,7 @@ def test_three_in_a_row_go_back_to_the_checkpoint_with_half_the_rate(
     assert float(str(last["learning_rate"])) < 1e-3 / 4
 
 
+@pytest.mark.usefixtures("moment_of_reading")
 def test_ten_returns_are_enough(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
 ) -> None:

@@ -31,13 +31,31 @@ def gradients(
 ) -> tuple[Tensor, int, Tensor, Tensor]:
     states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
     if fast:
-        total, count = label_smoothed_loss(states, weight, target, real, smoothing)
+        total, counted = label_smoothed_loss(states, weight, target, real, smoothing)
+        count = int(counted)
     else:
         total, count = naive_loss(states @ weight.t(), target, real, smoothing)
     (total * factor).backward()
     assert states.grad is not None
     assert weight.grad is not None
     return total.detach(), count, states.grad, weight.grad
+
+
+@pytest.mark.parametrize("length", [1, 9])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("block", [4, 4096])
+def test_the_way_of_the_gpu_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch, length: int, smoothing: float, block: int
+) -> None:
+    monkeypatch.setattr(loss, "PROJECTED_ON_GPU", block)
+    states, weight, target, real = case(length)
+    expected = gradients(False, states, weight, target, real, smoothing, factor=0.5)
+    states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
+    total = loss._ProjectedCrossEntropyOnGPU.apply(  # type: ignore[no-untyped-call]
+        states.flatten(0, 1), weight, target.flatten(), real.flatten(), smoothing, True
+    )
+    (0.5 * total).backward()
+    torch.testing.assert_close((total.detach(), states.grad, weight.grad), (expected[0], *expected[2:]))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

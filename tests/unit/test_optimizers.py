@@ -1,5 +1,7 @@
 """Muon, and who updates which parameter."""
 
+from typing import Literal
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -8,6 +10,8 @@ from dragoman.models.presets import tiny
 from dragoman.models.transformer import build_transformer
 from dragoman.training.config import TrainingConfig
 from dragoman.training.optimizers import Muon, build_optimizers, hidden_matrices, orthogonalise
+
+FINITE, NOT_FINITE = torch.tensor(True), torch.tensor(False)
 
 
 def with_gradients(shapes: list[tuple[int, int]], seed: int) -> list[nn.Parameter]:
@@ -91,7 +95,7 @@ def test_adam_alone_holds_everything_and_takes_the_rate() -> None:
     before = [parameter.detach().clone() for parameter in model.parameters()]
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    optimizers.step(0.25)
+    optimizers.step(0.25, FINITE)
     for parameter, was in zip(model.parameters(), before, strict=True):
         # Adam's first step is as long as the rate.
         torch.testing.assert_close(parameter.detach(), was - 0.25)
@@ -104,7 +108,29 @@ def test_muon_takes_its_multiple_of_the_rate() -> None:
     matrix = hidden_matrices(model)[0]
     before = matrix.detach().clone()
     matrix.grad = torch.randn(matrix.shape, generator=torch.Generator().manual_seed(1))
-    optimizers.step(0.01)
+    optimizers.step(0.01, FINITE)
     # Of an orthogonal matrix of width 64, the root mean square is 1 / 8.
     moved = (matrix.detach() - before).pow(2).mean().sqrt()
     assert moved == pytest.approx(0.2 * 8 * 0.03 / 8, rel=0.2)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: Literal["adam", "muon"]) -> None:
+    def after(steps: list[Tensor]) -> list[Tensor]:
+        torch.manual_seed(1)
+        model = build_transformer(tiny(100, 100, joint=True))
+        optimizers = build_optimizers(model, TrainingConfig(steps=1, optimizer=optimizer), "fp32")
+        draw = torch.Generator().manual_seed(2)
+        for finite in steps:
+            for parameter in model.parameters():
+                if finite:
+                    parameter.grad = torch.randn(parameter.shape, generator=draw)
+                else:
+                    parameter.grad = torch.full_like(parameter, torch.nan)
+            optimizers.step(0.01, finite)
+        states = [optimizer.state_dict()["state"] for optimizer in optimizers.named().values()]
+        tensors = [tensor for state in states for values in state.values() for tensor in values.values()]
+        return [parameter.detach() for parameter in model.parameters()] + tensors
+
+    for a, b in zip(after([FINITE, NOT_FINITE, FINITE]), after([FINITE, FINITE]), strict=True):
+        assert torch.equal(a, b)

@@ -5,7 +5,7 @@ by length and cut into batches by a budget of padded tokens, and the batches are
 is small, the order is random, and any place in it is found again from three numbers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +62,20 @@ class Batch:
     target_tokens: int  # target_mask's sum, known without asking the device
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on `device`."""
+        """The same batch on `device`; from pinned memory to a GPU, without waiting for the copy."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin_memory(self) -> "Batch":
+        """The same batch in memory that a GPU can copy from by itself."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         return Batch(
-            source=self.source.to(device),
-            source_mask=self.source_mask.to(device),
-            target_in=self.target_in.to(device),
-            target_out=self.target_out.to(device),
-            target_mask=self.target_mask.to(device),
+            source=change(self.source),
+            source_mask=change(self.source_mask),
+            target_in=change(self.target_in),
+            target_out=change(self.target_out),
+            target_mask=change(self.target_mask),
             target_tokens=self.target_tokens,
         )
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.device import choose_device, choose_precision, tune_cpu
+from dragoman.device import choose_device, choose_precision, deterministic_algorithms, tune_cpu
 from dragoman.errors import UserError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
 from dragoman.models.storage import ModelDescription, save_model
@@ -175,7 +175,8 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
             // len(corpus),
         )
         try:
-            return trainer.run()
+            with deterministic_algorithms(config.training.deterministic):
+                return trainer.run()
         finally:
             if (run / "log.jsonl").exists():
                 # Not before: what draws takes 40 MB, which training need not carry.

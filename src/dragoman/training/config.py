@@ -22,6 +22,7 @@ class TrainingConfig:
     precision            "auto" takes bf16 where the device multiplies it in hardware
     compile              "auto" compiles the model for a GPU, where it pays
     device               "auto", "cpu", "cuda", "cuda:N"
+    deterministic        on a GPU, take only algorithms that give the same bits again (slower; a CPU always does)
     subword_sampling     α of subword regularisation; 0 is off
     validations          how many, evenly over the budget
     best_by              which figure decides the best model, and early stopping
@@ -45,6 +46,7 @@ class TrainingConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: Literal["auto", "on", "off"] = "auto"
     device: str = "auto"
+    deterministic: bool = False
     subword_sampling: float = 0.0
     validations: int = 10
     best_by: Literal["bleu", "loss"] = "bleu"

@@ -39,15 +39,15 @@ def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, de
     """Cross-entropy in nats per target token, without smoothing and without dropout."""
     was_training = model.training
     model.eval()
-    total, count = 0.0, 0
+    total, count = torch.zeros((), dtype=torch.float64, device=device), 0
     for batch in (batch.to(device) for batch in batches):
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             memory = model.encode(batch.source, batch.source_mask)
             states = model.decode_states(batch.target_in, memory, batch.target_mask)
-            loss, tokens = label_smoothed_loss(
+            loss, _ = label_smoothed_loss(
                 states, model.output.weight, batch.target_out, batch.target_mask, smoothing=0.0
             )
-        total += float(loss)
-        count += tokens
+        total += loss
+        count += batch.target_tokens
     model.train(was_training)
-    return total / count
+    return float(total) / count

@@ -2,7 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +25,7 @@ from dragoman.training.fitting import FittingGradients
 from dragoman.training.forecast import Forecast
 from dragoman.training.optimizers import build_optimizers
 from dragoman.training.position import Outcome, Position, Validation
+from dragoman.training.prefetch import on_device
 from dragoman.training.saving import TrainingState
 from dragoman.training.schedule import ScheduleConfig, learning_rate
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests
@@ -36,6 +39,16 @@ CHECKPOINT_SECONDS = 600
 BAD_IN_A_ROW, MAX_ROLLBACKS = 3, 10
 
 
+@dataclass(frozen=True)
+class _Update:
+    """An update whose figures have not been read."""
+
+    step: int
+    loss: Tensor
+    norm: Tensor
+    tokens: int
+
+
 class Observer(Protocol):
     """Who wants to hear how training goes: the live display, TensorBoard."""
 
@@ -47,6 +60,11 @@ class Observer(Protocol):
 
     def trouble(self, step: int, message: str) -> None:
         """Hear of something that went wrong and was dealt with."""
+
+
+def read_every(device: torch.device) -> int:
+    """After how many updates to ask how they went: a CPU knows at once, a GPU would stand still after each."""
+    return 1 if device.type == "cpu" else LOG_EVERY
 
 
 class Trainer:
@@ -98,6 +116,9 @@ class Trainer:
             model, config.label_smoothing, precision, next(model.parameters()).device, self._tell
         )
         self.forecast = Forecast(validation_tokens)
+        self._device = next(model.parameters()).device
+        self._read_every = read_every(self._device)
+        self._unread: list[_Update] = []
         self._clock = time.monotonic()
 
     def run(self) -> Outcome:
@@ -124,7 +145,8 @@ class Trainer:
                 self._rehearse()
             while not self._finished():
                 # Anew after a rollback, which moves the cursor.
-                self._train_on(self._updates(), request)
+                with closing(self._updates()) as updates:
+                    self._train_on(updates, request)
         position = self.position
         if not position.finished:
             self._try_average_of_last()
@@ -147,16 +169,20 @@ class Trainer:
         for batches, cursor in updates:
             self._update(batches)
             self.position.cursor = cursor
-            if self.position.bad_in_a_row == BAD_IN_A_ROW:
+            validate = self._validation_due()
+            save = request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS
+            if validate or save:
+                self._read_updates()
+            if self.position.bad_in_a_row >= BAD_IN_A_ROW:
                 self._roll_back()
                 return
-            if self._validation_due():
+            if validate:
                 self._validate()
                 self._save()
                 return_freed_memory()
                 self.forecast.validated()
                 saved_at = time.monotonic()
-            elif request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+            elif save:
                 self._save()
                 saved_at = time.monotonic()
             if request.signal_number is not None:
@@ -166,19 +192,19 @@ class Trainer:
 
     def _rehearse(self) -> None:
         """Run the longest batch first, for nothing: what does not fit into memory shows now, not after hours."""
-        random, buffers = torch.get_rng_state(), [(b, b.clone()) for b in self.model.buffers()]
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.model.train()
-        self.gradients([self.stream.longest()])
+        with torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
+            self.gradients([self.stream.longest()])
         self.model.zero_grad()
-        torch.set_rng_state(random)
         for buffer, before in buffers:
             buffer.copy_(before)
 
-    def _updates(self) -> Iterator[tuple[list[Batch], Cursor]]:
-        stream = self.stream.from_cursor(self.position.cursor)
-        while True:
-            group = list(islice(stream, self.config.accumulate))
-            yield [batch for batch, _ in group], group[-1][1]
+    def _updates(self) -> Generator[tuple[list[Batch], Cursor], None, None]:
+        with closing(on_device(self.stream.from_cursor(self.position.cursor), self._device)) as stream:
+            while True:
+                group = list(islice(stream, self.config.accumulate))
+                yield [batch for batch, _ in group], group[-1][1]
 
     def _update(self, batches: Sequence[Batch]) -> None:
         config, position = self.config, self.position
@@ -189,24 +215,39 @@ class Trainer:
         self.model.zero_grad()
         loss, tokens = self.gradients(batches)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
-        if math.isfinite(float(loss)) and math.isfinite(float(norm)):
-            self.optimizers.step(rate)
-            position.loss_sum += float(loss)
-            position.tokens += tokens
-            position.bad_in_a_row = 0
-        else:
-            position.skipped += 1
-            position.bad_in_a_row += 1
-            self._trouble(
-                "skipped", f"loss {float(loss):g}, norm of the gradient {float(norm):g}: the update is not applied"
-            )
+        self.optimizers.step(rate, loss.isfinite() & norm.isfinite())
+        self._unread.append(_Update(position.step, loss, norm, tokens))
+        if len(self._unread) == self._read_every:
+            self._read_updates()
         if self.average is not None:
             self.average.update(self.model, position.step)
         self.forecast.updated(self._progress() - before, tokens)
-        if position.step % TRIM_EVERY == 0:
+        if position.step % TRIM_EVERY == 0 and self._device.type == "cpu":
             return_freed_memory()
         if position.step % LOG_EVERY == 0:
+            self._read_updates()
             self._report(rate)
+
+    def _read_updates(self) -> None:
+        """Learn how the updates since the last time went. On a GPU, this waits for them: not in every update."""
+        if not self._unread:
+            return
+        updates, self._unread = self._unread, []
+        figures = torch.stack([torch.stack((update.loss, update.norm)).float() for update in updates]).tolist()
+        position = self.position
+        for update, (loss, norm) in zip(updates, figures, strict=True):
+            if math.isfinite(loss) and math.isfinite(norm):
+                position.loss_sum += loss
+                position.tokens += update.tokens
+                position.bad_in_a_row = 0
+                continue
+            position.skipped += 1
+            position.bad_in_a_row += 1
+            self._trouble(
+                "skipped", update.step, f"loss {loss:g}, norm of the gradient {norm:g}: the update is not applied"
+            )
+            if position.bad_in_a_row >= BAD_IN_A_ROW:
+                return
 
     def _report(self, rate: float) -> None:
         position, seconds = self.position, self._seconds()
@@ -239,20 +280,22 @@ class Trainer:
             )
         checkpoint = latest_checkpoint(self.checkpoints)
         assert checkpoint is not None, "the first one is written before the first update"
-        self.position = position = self.state.restore(checkpoint)
+        self.position, self._unread = self.state.restore(checkpoint), []
+        position = self.position
         # The time is spent all the same, or a budget of minutes would never end.
         position.seconds, self._clock = seconds, time.monotonic()
         position.rollbacks, position.skipped, position.bad_in_a_row = rollbacks, skipped, 0
         self.log.truncate_after(position.step)
         self._trouble(
             "rollback",
+            position.step,
             f"{BAD_IN_A_ROW} updates in a row were not finite, the last of them {failed}: back to update "
             f"{position.step}, with {1 / 2**rollbacks:g} of the learning rate",
         )
         self._save()
 
-    def _trouble(self, event: str, message: str) -> None:
-        self.log.append({"event": event, "step": self.position.step, "message": message})
+    def _trouble(self, event: str, step: int, message: str) -> None:
+        self.log.append({"event": event, "step": step, "message": message})
         self._tell(message)
 
     def _tell(self, message: str) -> None:
@@ -333,6 +376,7 @@ class Trainer:
         set_weights(self.model, own, "the last weights")
 
     def _save(self) -> None:
+        assert not self._unread
         self.position.seconds, self._clock = self._seconds(), time.monotonic()
         kept = self.position.validated_steps[-self.config.average_last :] if self.config.average_last else ()
         self.state.save(self.position, kept)

@@ -1,5 +1,7 @@
 """Label-smoothed cross-entropy, as a sum and a count."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -10,8 +12,10 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.packing import Packing
 
-# Rows of the vocabulary projection that are in memory at once, and those of them that are so in float32.
+# On a CPU: rows of the vocabulary projection that are in memory at once, and those of them that are so in float32.
 PROJECTED, CHUNK = 1024, 64
+# On a GPU, which wants few and large kernels: rows that are in memory at once.
+PROJECTED_ON_GPU = 4096
 
 
 def naive_loss(
@@ -43,23 +47,27 @@ def label_smoothed_loss(
     target: Int[Tensor, "B T"],
     real: Bool[Tensor, "B T"],
     smoothing: float,
-) -> tuple[Float[Tensor, ""], int]:
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """`naive_loss` of the logits states·weightᵀ, without ever holding all the logits.
 
-    The projection, its loss and its gradients are computed a few rows at a time, in autocast's type or
-    else that of `states` (sums in float32). Padding is not projected.
+    The projection, its loss and its gradients are computed some rows at a time, in autocast's type or
+    else that of `states` (sums in float32). On a CPU, padding is not projected. On a GPU it is, as to find
+    out how much there is would make the host wait; it costs nothing and has no gradient.
     """
-    packing = Packing(real)
-    # [B, T, D] -> [N, D]: the real tokens, then some rows that are none
-    rows = packing.pack(states)
-    # [B, T] -> [tokens]
-    golds = target[real]
-    if torch.is_autocast_enabled(rows.device.type):
-        rows = rows.to(torch.get_autocast_dtype(rows.device.type))
-    loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        rows, weight, golds, smoothing, torch.is_grad_enabled()
-    )
-    return loss, len(golds)
+    if torch.is_autocast_enabled(states.device.type):
+        states = states.to(torch.get_autocast_dtype(states.device.type))
+    loss: Tensor
+    if states.device.type == "cpu":
+        # [B, T, D] -> [N, D]: the real tokens, then some rows that are none; [B, T] -> [tokens]
+        loss = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            Packing(real).pack(states), weight, target[real], smoothing, torch.is_grad_enabled()
+        )
+    else:
+        # [B, T, D] -> [B*T, D]; [B, T] -> [B*T]
+        loss = _ProjectedCrossEntropyOnGPU.apply(  # type: ignore[no-untyped-call]
+            states.flatten(0, 1), weight, target.flatten(), real.flatten(), smoothing, torch.is_grad_enabled()
+        )
+    return loss, real.sum()
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -122,3 +130,61 @@ def _loss_and_difference(logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"],
     p = logits.div_(normaliser)
     p.sub_(smoothing / logits.shape[-1]).scatter_add_(1, gold, torch.full_like(expected, smoothing - 1))
     return (largest + normaliser.log() - expected).sum()
+
+
+class _ProjectedCrossEntropyOnGPU(torch.autograd.Function):
+    """The same in few and large kernels, the elementwise ones compiled to two passes over the logits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        real: Tensor,
+        smoothing: float,
+        training: bool,
+    ) -> Tensor:
+        projection = weight.to(rows.dtype)
+        total = torch.zeros((), dtype=torch.float32, device=rows.device)
+        rows_gradient = torch.empty_like(rows)
+        weight_gradient = torch.zeros_like(weight)
+        difference = _compiled_difference() if rows.device.type == "cuda" else smoothed_difference
+        for start in range(0, len(rows), PROJECTED_ON_GPU):
+            some = slice(start, start + PROJECTED_ON_GPU)
+            # [P, D] x [D, V] -> [P, V]
+            loss, logits_gradient = difference(rows[some] @ projection.t(), target[some], real[some], smoothing)
+            total += loss
+            if training:
+                # [P, V] x [V, D] -> [P, D]
+                torch.mm(logits_gradient, projection, out=rows_gradient[some])
+                # [V, P] x [P, D] -> [V, D]
+                weight_gradient += logits_gradient.t() @ rows[some]
+        ctx.save_for_backward(rows_gradient, weight_gradient)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        rows_gradient, weight_gradient = ctx.saved_tensors
+        return rows_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None, None, None
+
+
+def smoothed_difference(
+    logits: Float[Tensor, "P V"], gold: Int[Tensor, " P"], real: Bool[Tensor, " P"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, "P V"]]:
+    """The summed loss of the real rows and its gradient by the logits, p - q, in their type."""
+    vocabulary = logits.shape[1]
+    log_p = logits.float().log_softmax(dim=-1)
+    # [V] == [P, 1] -> [P, V]
+    is_gold = torch.arange(vocabulary, device=logits.device) == gold.unsqueeze(1)
+    q = torch.where(is_gold, 1 - smoothing + smoothing / vocabulary, smoothing / vocabulary)
+    loss = -(q * log_p).sum(dim=-1)
+    difference = torch.where(real.unsqueeze(1), log_p.exp() - q, 0.0)
+    return torch.where(real, loss, 0.0).sum(), difference.to(logits.dtype)
+
+
+@cache
+def _compiled_difference() -> Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]:
+    """`smoothed_difference` in two passes over the logits; the compiler is slow to import, so only where it is used."""
+    return torch.compile(smoothed_difference, dynamic=True)

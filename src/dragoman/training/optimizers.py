@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dragoman.device import Precision
@@ -111,12 +111,17 @@ class Optimizers:
         """Each by its name in a checkpoint."""
         return {"optimizer": self.adam} | ({} if self.muon is None else {"muon": self.muon})
 
-    def step(self, learning_rate: float) -> None:
-        """Update all parameters that have a gradient."""
+    def step(self, learning_rate: float, finite: Bool[Tensor, ""]) -> None:
+        """Update all parameters that have a gradient, if `finite`.
+
+        Adam does not make the host wait for a GPU to say whether that is so; Muon does.
+        """
         for group in self.adam.param_groups:
             group["lr"] = learning_rate
+        # How torch's gradient scaler tells a fused optimizer, on the device, to leave everything as it is.
+        self.adam.found_inf = (~finite).float()  # type: ignore[attr-defined]
         self.adam.step()
-        if self.muon is not None:
+        if self.muon is not None and finite:
             for group in self.muon.param_groups:
                 group["lr"] = learning_rate * self.matrix_rate
             self.muon.step()
