@@ -101,7 +101,7 @@ def fingerprint(out: Path) -> dict[str, str]:
     """A digest of everything that must be the same; times, of which the log and the position speak, are not."""
     digests = {}
     for path in sorted(out.rglob("*")):
-        if path.name in ("model.safetensors", "optimizer.safetensors", "random.safetensors", "tokenizer.model"):
+        if path.suffix == ".safetensors" or path.name == "tokenizer.model":
             digests[str(path.relative_to(out))] = hashlib.sha256(path.read_bytes()).hexdigest()
     events = [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
     digests["log"] = json.dumps([{key: value for key, value in event.items() if key != "elapsed"} for event in events])
