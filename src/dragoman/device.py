@@ -14,7 +14,7 @@ from dragoman.errors import UserError
 Precision = Literal["fp32", "bf16"]
 
 # Products compiled for their shape: oneDNN's own, and torch's prepared calls of them, each with memory to work in.
-PRODUCTS_KEPT, CALLS_KEPT = 256, 64
+PRODUCTS_KEPT, CALLS_KEPT = 128, 64
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 

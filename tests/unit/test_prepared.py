@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from dragoman.data import prepared
+from dragoman.data.batching import BatchingConfig
 from dragoman.data.prepared import PreparedCorpus, prepare
 from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.errors import UserError
+from dragoman.training import stream
+from dragoman.training.stream import BatchStream
 
 WORDS = ["red", "blue", "green", "house", "tree", "river"]
 
@@ -77,6 +81,20 @@ def test_pages_given_back_are_no_memory_and_are_read_again(
     corpus.release()
     assert resident() - before < (read - before) // 4
     assert row.tolist() == expected
+
+
+@pytest.mark.parametrize("at_once", [3, 100])
+def test_the_longest_batch_holds_the_longest_pairs(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(stream, "AT_ONCE", at_once)
+    pairs = [Pair("red " * (1 + 7 * i % 20), "tree " * (1 + 3 * i % 20)) for i in range(20)]
+    corpus = prepare(pairs, tokenizer, tmp_path / "corpus", max_tokens=50)
+    lengths = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    budget = 4 * (int(lengths.max()) + 1)
+    batch = BatchStream(corpus, tokenizer, BatchingConfig(batch_tokens=budget), seed=1).longest()
+    sizes = torch.maximum(batch.source_mask.sum(1), batch.target_mask.sum(1)) - 1
+    assert sorted(sizes.tolist()) == sorted(lengths.tolist())[-4:]
 
 
 def test_outside_the_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -106,6 +106,7 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
     return_freed_memory()  # hundreds of megabytes
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
+    return_freed_memory()
     config, model = _resolve(user, by_size, text.training_pairs, corpus.meta.target_tokens)
     files = {name: {**file, "sha256": _sha256(name)} for name, file in request["files"].items()}
     plan = Plan(

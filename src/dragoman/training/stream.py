@@ -12,6 +12,8 @@ from dragoman.data.tokenizer import Tokenizer
 
 # Batches are read from all over the file: after so many, the pages that they touched are given back.
 RELEASE_EVERY = 10
+# Pairs whose lengths are compared at once.
+AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,17 @@ class BatchStream:
 
     def longest(self) -> Batch:
         """A batch of the longest pairs, as many as the budget allows: none takes more memory."""
-        lengths = np.maximum(self.corpus.source_lengths, self.corpus.target_lengths)
-        rows = min(len(lengths), max(1, self.batching.batch_tokens // (int(lengths.max()) + 1)))
-        chosen = np.argpartition(lengths, -rows)[-rows:].tolist()
+        sides = self.corpus.source_lengths, self.corpus.target_lengths
+        longest = max(int(side.max()) for side in sides)
+        rows = max(1, self.batching.batch_tokens // (longest + 1))
+        # Some at a time: numbers for ten million pairs at once are 160 MB.
+        candidates = np.empty(0, dtype=np.int64)
+        for start in range(0, len(self.corpus), AT_ONCE):
+            some = np.arange(start, min(start + AT_ONCE, len(self.corpus)))
+            candidates = np.concatenate((candidates, some))
+            lengths = np.maximum(*(side[candidates] for side in sides))
+            candidates = candidates[np.argpartition(-lengths, min(rows, len(lengths)) - 1)[:rows]]
+        chosen = candidates.tolist()
         return collate([self.corpus.source(row) for row in chosen], [self.corpus.target(row) for row in chosen])
 
     def from_cursor(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
