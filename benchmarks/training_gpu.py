@@ -89,7 +89,7 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def system(name: str, shape: peers.Shape, device: torch.device, *, compiled: bool) -> Callable[[Batch], None]:
+def updates_of(name: str, shape: peers.Shape, device: torch.device, *, compiled: bool) -> Callable[[Batch], None]:
     """A function that makes one update."""
     torch.manual_seed(1)
     model, loss = peers.SYSTEMS[name](shape)
@@ -120,9 +120,9 @@ def measure(name: str, arguments: argparse.Namespace, pairs: list[tuple[list[int
     )
     model, _ = peers.dragoman(shape)
     contestants = {
-        ("Dragoman", "compiled"): system("Dragoman", shape, device, compiled=arguments.compile),
-        ("MarianMTModel", "compiled"): system("MarianMTModel", shape, device, compiled=arguments.compile),
-        ("MarianMTModel", "plain"): system("MarianMTModel", shape, device, compiled=False),
+        (system, "compiled" if compiled else "plain"): updates_of(system, shape, device, compiled=compiled)
+        for system in ("Dragoman", "MarianMTModel")
+        for compiled in ((True, False) if arguments.compile else (False,))
     }
     found: dict[tuple[str, str], list[tuple[float, float, float]]] = {key: [] for key in contestants}
     peak = dict.fromkeys(contestants, 0.0)
