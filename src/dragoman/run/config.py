@@ -93,7 +93,7 @@ def choose_by_budget(pairs: int, updates_per_epoch: int, training: Mapping[str, 
             return {
                 "batching": {"batch_tokens": 2048},
                 "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.002},
-                "training": {"optimizer": "muon", "validations": 4},
+                "training": {"optimizer": "muon", "validations": 3},
             }
         return {
             "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},

@@ -169,8 +169,9 @@ class Trainer:
         for batches, cursor in updates:
             self._update(batches)
             self.position.cursor = cursor
-            validate = self._validation_due()
-            save = request.signal_number is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS
+            # Looked at once: a signal that comes later is heeded after the next update.
+            signal, validate = request.signal_number, self._validation_due()
+            save = signal is not None or time.monotonic() - saved_at > CHECKPOINT_SECONDS
             if validate or save:
                 self._read_updates()
             if self.position.bad_in_a_row >= BAD_IN_A_ROW:
@@ -185,8 +186,8 @@ class Trainer:
             elif save:
                 self._save()
                 saved_at = time.monotonic()
-            if request.signal_number is not None:
-                raise Stopped(request.signal_number, self.position.step)
+            if signal is not None:
+                raise Stopped(signal, self.position.step)
             if self._finished():
                 return
 
