@@ -38,7 +38,7 @@ def scored(models: list[Seq2Seq], sources: list[list[int]], targets: list[list[i
     source, mask = pad([[*row, EOS] for row in sources])
     target_in, _ = pad([[BOS, *row] for row in targets])
     target_out, target_mask = pad([[*row, EOS] for row in targets])
-    return score(models, source, mask, target_in, target_out, target_mask, 0.6)
+    return score(models, source, mask, target_in, target_out, target_mask, SearchConfig().length_penalty)
 
 
 @pytest.mark.parametrize("count", [1, 3])

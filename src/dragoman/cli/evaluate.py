@@ -26,7 +26,7 @@ class Evaluate:
     """Another model directory: how sure is the difference?"""
     beam: int = 4
     """Hypotheses kept in search."""
-    length_penalty: float = 0.6
+    length_penalty: float = 1.0
     """α of the paper."""
     examples: int = 0
     """Show so many sentences with reference and translation."""
@@ -109,7 +109,7 @@ class Score:
     """A model directory."""
     corpus: Positional[str]
     """Pairs: x.tsv, x.jsonl, a.en,a.de (also .gz, .zst), or - for TSV on standard input."""
-    length_penalty: float = 0.6
+    length_penalty: float = 1.0
     """α of the paper, for the score."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""

@@ -28,7 +28,7 @@ class Translate:
     """A further model of the same vocabulary; may be given several times."""
     beam: int = 4
     """Hypotheses kept; 1 is greedy search, the fastest."""
-    length_penalty: float = 0.6
+    length_penalty: float = 1.0
     """α of the paper: higher favours longer output."""
     n_best: int = 1
     """Alternatives for each line, at most as many as the beam (or samples to draw); needs --json."""

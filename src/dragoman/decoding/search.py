@@ -22,7 +22,8 @@ class SearchConfig:
     """Settings of a search; lengths are counted in target tokens without EOS.
 
     beam             hypotheses kept at each position; 1 is greedy search
-    length_penalty   alpha of `length_penalty` below; 0 ranks by plain log-probability
+    length_penalty   alpha of `length_penalty` below; 0 ranks by plain log-probability, the paper takes 0.6.
+                     Models that were trained for minutes end too early with less than 1
     n_best           hypotheses returned for each row, at most `beam`
     max_length_*     longest output: floor(factor * source length) + offset. "Attention Is All You
                      Need", section 6.1: input length + 50
@@ -32,7 +33,7 @@ class SearchConfig:
     """
 
     beam: int = 4
-    length_penalty: float = 0.6
+    length_penalty: float = 1.0
     n_best: int = 1
     max_length_factor: float = 1.0
     max_length_offset: int = 50

@@ -230,7 +230,7 @@ class Translator:
                 prefixes=[prefix for _, prefix in some],
             )
 
-    def score(self, pairs: Sequence[tuple[str, str]], *, length_penalty: float = 0.6) -> list[Score]:
+    def score(self, pairs: Sequence[tuple[str, str]], *, length_penalty: float = 1.0) -> list[Score]:
         """The log-probability of each (source, target), in order, each taken as one piece.
 
         For a line in one piece and its translation this is what `translate` reports, provided that

@@ -180,7 +180,6 @@ class Trainer:
             if validate:
                 self._validate()
                 self._save()
-                return_freed_memory()
                 self.forecast.validated()
                 saved_at = time.monotonic()
             elif save:
@@ -378,6 +377,7 @@ class Trainer:
 
     def _save(self) -> None:
         assert not self._unread
+        return_freed_memory()  # a checkpoint is put together in memory
         self.position.seconds, self._clock = self._seconds(), time.monotonic()
         kept = self.position.validated_steps[-self.config.average_last :] if self.config.average_last else ()
         self.state.save(self.position, kept)
