@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from dragoman import device
-from dragoman.device import CALLS_KEPT, PRODUCTS_KEPT, choose_device, choose_precision, tune_cpu
+from dragoman.device import (
+    CALLS_KEPT,
+    PRODUCTS_KEPT,
+    choose_device,
+    choose_precision,
+    deterministic_algorithms,
+    tune_cpu,
+)
 from dragoman.errors import UserError
 
 CPU = torch.device("cpu")
@@ -41,3 +48,14 @@ def test_few_products_are_kept_unless_the_environment_says_otherwise(monkeypatch
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
     tune_cpu()
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
+
+
+def test_deterministic_algorithms_are_asked_for_only_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "1")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    with deterministic_algorithms(True):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert not torch.are_deterministic_algorithms_enabled()
+    with deterministic_algorithms(False):
+        assert not torch.are_deterministic_algorithms_enabled()

@@ -130,7 +130,7 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
     ids = pa.list_(pa.uint16() if fits else pa.int32())
     schema = pa.schema([("source", ids), ("target", ids)])
     lengths: list[npt.NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
-    read = kept = 0
+    read = 0
     block = _Block.empty(np.dtype(np.uint16 if fits else np.int32))
     with pa.ipc.new_file(directory / "subwords.arrow", schema) as writer:
 
@@ -142,7 +142,7 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
 
         for encoded in _encoded(pairs, tokenizer, workers):
             short_enough = [pair for pair in encoded if max(map(len, pair)) <= max_tokens]
-            read, kept = read + len(encoded), kept + len(short_enough)
+            read += len(encoded)
             block = block.extended(short_enough)
             while len(block) >= BLOCK:
                 write(BLOCK)
@@ -156,8 +156,8 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
         writer.write_batch(both)
 
     meta = PreparedMeta(
-        pairs=kept,
-        dropped=read - kept,
+        pairs=len(table),
+        dropped=read - len(table),
         max_tokens=max_tokens,
         source_tokens=int(table[:, 0].sum()),
         target_tokens=int(table[:, 1].sum()),

@@ -112,11 +112,9 @@ class Trainer:
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay > 0 else None
         self.state = TrainingState(self.checkpoints, model, self.optimizers, self.average)
         self.position = Position()
-        self.gradients = FittingGradients(
-            model, config.label_smoothing, precision, next(model.parameters()).device, self._tell
-        )
-        self.forecast = Forecast(validation_tokens)
         self._device = next(model.parameters()).device
+        self.gradients = FittingGradients(model, config.label_smoothing, precision, self._device, self._tell)
+        self.forecast = Forecast(validation_tokens)
         self._read_every = read_every(self._device)
         self._unread: list[_Update] = []
         self._clock = time.monotonic()
