@@ -33,7 +33,7 @@ from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
 from dragoman.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from dragoman.evaluation.metrics import score_translations
-from dragoman.models.storage import load_description
+from dragoman.models.description import load_description
 from dragoman.run.train import train
 from dragoman.settings import apply_overrides
 

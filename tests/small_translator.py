@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from dragoman.data.readers import Pair
 from dragoman.data.subwords import EOS
 from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from dragoman.decoding.torch_searcher import TorchSearcher
 from dragoman.decoding.translator import Translator
 from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import tiny
@@ -88,5 +89,6 @@ class CopyEngine:
 
 def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyEngine]:
     engine = CopyEngine()
-    translator = Translator(engine, tokenizer(), max_source_tokens=max_source_tokens, batch_tokens=200)
+    searcher = TorchSearcher(engine, batch_tokens=200)
+    translator = Translator(searcher, lambda: searcher, tokenizer(), max_source_tokens=max_source_tokens)
     return translator, engine

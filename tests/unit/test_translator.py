@@ -11,11 +11,12 @@ from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.decoding import translator as translator_module
 from dragoman.decoding.sampling import SamplingConfig
-from dragoman.decoding.search import SearchConfig
+from dragoman.decoding.search import Piece, SearchConfig
 from dragoman.decoding.segmenting import join, segment, sentences
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import UserError
-from dragoman.models.storage import ModelDescription, save_model, weights_of
+from dragoman.models.description import ModelDescription
+from dragoman.models.storage import save_model, weights_of
 from tests.small_translator import (
     WORDS,
     copy_translator,
@@ -69,7 +70,7 @@ def test_output_is_one_line_even_if_the_model_says_line_breaks() -> None:
     breaks = [f"a{character}b" for character in "\n\r\u2028\u2029\x85\v\f\0\x1c"]
     # Past the clean-up of the input, straight to the pieces that the model copies.
     for ids in tokenizer().encode_source(breaks):
-        found = translator._search([translator_module._Piece(ids, [])], SHORT, None)
+        found = translator._searcher.search([Piece(ids, [])], SHORT)
         (alternative,) = translator._alternatives(found)
         assert alternative.text == "a b"
 
@@ -320,7 +321,7 @@ def test_load_one_model_and_an_ensemble(tmp_path: Path) -> None:
     one = write_model(tmp_path / "one", 0)
     two = write_model(tmp_path / "two", 1, trained_length=9)
     lines = ["the lamp is on", "turn off"]
-    single = Translator.load(one, device="cpu")
+    single = Translator.load(one, device="cpu", engine="torch")
     assert single.max_source_tokens == 12
     assert single.translate(lines, search=SHORT) == random_translator(1).translate(lines, search=SHORT)
     both = Translator.load(one, two, device="cpu")

@@ -10,6 +10,7 @@ from dragoman import __version__
 from dragoman.cli.corpus import Corpus
 from dragoman.cli.doctor import Doctor
 from dragoman.cli.evaluate import Evaluate, Score
+from dragoman.cli.quantize import Quantize
 from dragoman.cli.train import Train
 from dragoman.cli.translate import Translate
 from dragoman.errors import UserError
@@ -20,6 +21,7 @@ Verb = (
     | Annotated[Translate, tyro.conf.subcommand("translate")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Score, tyro.conf.subcommand("score")]
+    | Annotated[Quantize, tyro.conf.subcommand("quantize")]
     | Annotated[Corpus, tyro.conf.subcommand("corpus")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
@@ -39,7 +41,7 @@ def main() -> None:
     sys.exit(_run(verb))
 
 
-def _run(verb: Train | Translate | Evaluate | Score | Corpus | Doctor) -> int:
+def _run(verb: Train | Translate | Evaluate | Score | Quantize | Corpus | Doctor) -> int:
     try:
         verb.run()
         sys.stdout.flush()

@@ -16,9 +16,14 @@ class Doctor:
         import torch
 
         from dragoman import __version__
+        from dragoman.decoding.choice import choose_engine
+        from dragoman.decoding.native import cores
         from dragoman.device import choose_device, choose_precision, cpu_has_bf16
 
-        device = choose_device("auto")
+        device, engine = choose_device("auto"), choose_engine()
+        translates = f"torch on {device}: {engine.reason}"
+        if engine.build is not None:
+            translates = f"the compiled engine: {engine.build.instructions}, {engine.precision}, {cores()} threads"
         rows = {
             "dragoman": __version__,
             "python": platform.python_version(),
@@ -27,10 +32,11 @@ class Doctor:
             + (", bf16 matrix instructions" if cpu_has_bf16() else ", no bf16 matrix instructions"),
             "GPU": ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())) or "none",
             "training uses": f"{device} in {choose_precision('auto', device)}",
+            "translation uses": translates,
             "disk free here": f"{shutil.disk_usage(Path.cwd()).free / 2**30:.0f} GiB",
             "tensorboard": "installed"
             if importlib.util.find_spec("tensorboard")
             else "missing: pip install 'dragoman[tensorboard]'",
         }
         for name, value in rows.items():
-            print(f"{name:<15} {value}")
+            print(f"{name:<16} {value}")

@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
@@ -36,22 +36,25 @@ class Evaluate:
     """Print JSON instead of a table."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
+    engine: Literal["auto", "native", "torch"] = "auto"
+    """native is compiled for this processor, and what auto takes on a CPU."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """Of the native engine; the perplexity is computed in torch, in float32."""
 
     def run(self) -> None:
         """Translate, score, print."""
         from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.decoding.translator import Translator
         from dragoman.evaluation.metrics import bleu_tokenizer_for, perplexity, score_translations
         from dragoman.evaluation.significance import paired_bootstrap
         from dragoman.files import write_atomically
-        from dragoman.models.storage import load_description
+        from dragoman.models.description import load_description
 
         pairs = list(read_pairs(parse_corpus(self.test)))
         if not pairs:
             raise UserError(f"{self.test} has no pairs to evaluate on")
         references = [pair.target for pair in pairs]
         tokenize = bleu_tokenizer_for(load_description(self.model).target_language)
-        translator = Translator.load(self.model, device=self.device)
+        translator = self._load(self.model)
         translations = self._translate(translator, [pair.source for pair in pairs])
         if self.output is not None:
             write_atomically(self.output, "".join(line + "\n" for line in translations).encode())
@@ -62,7 +65,7 @@ class Evaluate:
         )
         comparison = None
         if self.against is not None:
-            other = self._translate(Translator.load(self.against, device=self.device), [pair.source for pair in pairs])
+            other = self._translate(self._load(self.against), [pair.source for pair in pairs])
             comparison = paired_bootstrap(references, other, {str(self.model): translations}, tokenize=tokenize)
         if self.json:
             figures = {**scores.to_json(), "perplexity": surprise}
@@ -74,13 +77,18 @@ class Evaluate:
         print(f"chrF        {scores.chrf:6.1f}   {scores.signatures['chrf']}")
         print(f"TER         {scores.ter:6.1f}   {scores.signatures['ter']}")
         print(f"perplexity  {surprise:6.2f}   per subword of the reference")
-        print(f"on {len(pairs):,} pairs of {self.test}, beam {self.beam}")
+        print(f"on {len(pairs):,} pairs of {self.test}, beam {self.beam}; {translator.engine}")
         if comparison is not None:
             print(f"\nagainst {self.against}:\n{comparison.table()}")
         for i in _spread(len(pairs), self.examples):
             print(f"\nsource       {pairs[i].source}")
             print(f"reference    {references[i]}")
             print(f"translation  {translations[i]}")
+
+    def _load(self, directory: Path) -> "Translator":
+        from dragoman.decoding.translator import Translator
+
+        return Translator.load(directory, device=self.device, engine=self.engine, precision=self.precision)
 
     def _translate(self, translator: "Translator", sources: list[str]) -> list[str]:
         from rich.console import Console
@@ -121,7 +129,7 @@ class Score:
         from dragoman.data.readers import parse_corpus, read_pairs
         from dragoman.decoding.translator import Translator
 
-        translator = Translator.load(self.model, device=self.device)
+        translator = Translator.load(self.model, device=self.device, engine="torch")
         pairs = read_pairs(parse_corpus(self.corpus))
         while chunk := list(islice(pairs, 2000)):
             for score in translator.score(chunk, length_penalty=self.length_penalty):

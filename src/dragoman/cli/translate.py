@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
@@ -54,6 +54,12 @@ class Translate:
     """Print a JSON object for each line: text, scores, alternatives, flags."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
+    engine: Literal["auto", "native", "torch"] = "auto"
+    """native is compiled for this processor, and what auto takes for one model on a CPU."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """Of the native engine; auto is its fastest: `dragoman doctor` says which."""
+    threads: int | None = None
+    """Of the native engine; one for each core if not given."""
     batch_tokens: int = 4096
     """Size of a batch: rows x source length x beam."""
 
@@ -73,14 +79,22 @@ class Translate:
             max_length_offset=self.max_length_offset,
             min_length_factor=self.min_length_factor,
         )
-        translator = Translator.load(self.model, *self.ensemble, device=self.device, batch_tokens=self.batch_tokens)
+        translator = Translator.load(
+            self.model,
+            *self.ensemble,
+            device=self.device,
+            engine=self.engine,
+            precision=self.precision,
+            threads=self.threads,
+            batch_tokens=self.batch_tokens,
+        )
         translations = translator.translate_stream(
             read_lines(str(self.file or "-")),
             search=search,
             sampling=self._sampling(),
             prefixes=read_lines(str(self.prefixes)) if self.prefixes is not None else None,
         )
-        for number, translation in enumerate(_watched(translations), 1):
+        for number, translation in enumerate(_watched(translations, translator.engine), 1):
             line = _as_json(translation) if self.json else translation.text
             sys.stdout.buffer.write(line.encode() + b"\n")
             for warning in _warnings(translation):
@@ -100,14 +114,14 @@ class Translate:
         )
 
 
-def _watched(translations: "Iterator[Translation]") -> "Iterator[Translation]":
-    """Show lines and rate while a person waits; not when the output itself goes to the terminal."""
+def _watched(translations: "Iterator[Translation]", engine: str) -> "Iterator[Translation]":
+    """Show lines, rate and engine while a person waits; not when the output itself goes to the terminal."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     quiet = not console.is_terminal or sys.stdout.isatty()
-    columns = (TextColumn("translating"), MofNCompleteColumn(), TextColumn("lines"), TimeElapsedColumn())
+    columns = (TextColumn("translating"), MofNCompleteColumn(), TextColumn(f"lines ({engine})"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         yield from progress.track(translations)
 

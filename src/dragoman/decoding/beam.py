@@ -12,7 +12,8 @@ from torch import Tensor
 
 from dragoman.data.subwords import BOS, EOS
 from dragoman.decoding.engine import State, Stepper
-from dragoman.decoding.search import Hypothesis, Limits, SearchConfig, length_penalty
+from dragoman.decoding.limits import Limits
+from dragoman.decoding.search import Hypothesis, SearchConfig, length_penalty
 
 
 @dataclass

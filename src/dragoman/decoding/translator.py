@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
-import torch
-
-from dragoman.data.batching import collate, sorted_batches
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.beam import beam_search
-from dragoman.decoding.engine import Engine, Ensemble, SingleModel, inference
-from dragoman.decoding.sampling import SamplingConfig, greedy_search, sample
-from dragoman.decoding.scores import Score, score
-from dragoman.decoding.search import Hypothesis, SearchConfig
+from dragoman.decoding.choice import EngineName, PrecisionName, choose_engine
+from dragoman.decoding.native.searcher import NativeSearcher
+from dragoman.decoding.search import Hypothesis, Piece, SearchConfig, Searcher
 from dragoman.decoding.segmenting import join, one_line, segment
-from dragoman.device import choose_device
 from dragoman.errors import UserError
-from dragoman.models.seq2seq import Seq2Seq
-from dragoman.models.storage import load_description, load_model
+from dragoman.models.description import load_description
+
+if TYPE_CHECKING:
+    from dragoman.decoding.sampling import SamplingConfig
+    from dragoman.decoding.scores import Score
+    from dragoman.decoding.torch_searcher import TorchSearcher
+    from dragoman.models.seq2seq import Seq2Seq
 
 DEFAULT_SEARCH = SearchConfig()
 # A stream reads at most so much ahead of what it has returned.
@@ -63,39 +61,36 @@ class Translation:
     invalid_utf8: bool
 
 
-class _Piece(NamedTuple):
-    """What is searched for at once: source ids, and the target ids that the output begins with."""
-
-    source: list[int]
-    prefix: list[int]
-
-
 class Translator:
     """Translates lines with one model, or with several of one vocabulary as an ensemble.
 
     One line in gives one `Translation` out, in order. A line without text gives an empty one without
     asking the model. Line breaks inside a line (U+2028, U+0085, a lone CR, ...) and NUL count as
     spaces, in the output too. Lines of more than `max_source_tokens` tokens are split (see
-    `segmenting`) and their pieces translated one by one: nothing is left out. In float32 the output
-    does not depend on what else is translated at the same time (but for ties within rounding).
+    `segmenting`) and their pieces translated one by one: nothing is left out. What a line gives does
+    not depend on what else is translated at the same time (in torch, but for ties within rounding).
+
+    Args:
+        searcher: finds outputs; in torch, or compiled.
+        in_torch: gives the same models in torch, which samples and scores; called when that is first asked for.
+        tokenizer: that of the models.
+        max_source_tokens: longer lines are split.
     """
 
     def __init__(
         self,
-        engine: Engine[Any],
+        searcher: Searcher,
+        in_torch: Callable[[], TorchSearcher],
         tokenizer: Tokenizer,
         *,
         max_source_tokens: int,
-        batch_tokens: int,
     ) -> None:
-        if max_source_tokens < 1 or batch_tokens < 1:
-            raise UserError(
-                f"max_source_tokens and batch_tokens must be at least 1, got {max_source_tokens} and {batch_tokens}"
-            )
+        if max_source_tokens < 1:
+            raise UserError(f"max_source_tokens must be at least 1, got {max_source_tokens}")
         self.tokenizer = tokenizer
         self.max_source_tokens = max_source_tokens
-        self.batch_tokens = batch_tokens
-        self._engine = engine
+        self._searcher = searcher
+        self._load_in_torch = in_torch
 
     @classmethod
     def from_parts(
@@ -106,14 +101,15 @@ class Translator:
         max_source_tokens: int = 256,
         batch_tokens: int = 4096,
     ) -> Self:
-        """A translator over models in memory, which stay on their device and in their mode.
+        """A translator over models in memory, in torch; they stay on their device and in their mode.
 
         A model in the midst of training may be given: it is in evaluation mode while it translates.
-        `batch_tokens` bounds a batch: its rows, times the length of the longest, times the hypotheses
-        of a row. A row that is longer makes a batch of its own.
+        `batch_tokens`: see `TorchSearcher`.
         """
-        engine: Engine[Any] = SingleModel(models[0]) if len(models) == 1 else Ensemble(models)
-        return cls(engine, tokenizer, max_source_tokens=max_source_tokens, batch_tokens=batch_tokens)
+        from dragoman.decoding.torch_searcher import TorchSearcher
+
+        searcher = TorchSearcher.from_models(models, batch_tokens=batch_tokens)
+        return cls(searcher, lambda: searcher, tokenizer, max_source_tokens=max_source_tokens)
 
     @classmethod
     def load(
@@ -121,18 +117,25 @@ class Translator:
         directory: Path,
         *more: Path,
         device: str = "auto",
+        engine: EngineName = "auto",
+        precision: PrecisionName = "auto",
+        threads: int | None = None,
         max_source_tokens: int | None = None,
         batch_tokens: int = 4096,
     ) -> Self:
         """A translator from a model directory, or an ensemble from several.
 
         device             as torch names it ("cpu", "cuda:1"); "auto": the first GPU, or the CPU
+        engine             "native", compiled for this processor: one model, on a CPU; "torch": any number,
+                           anywhere; "auto": native where it can be, else torch
+        precision          of the native engine: "fp32", "bf16", "int8", or "auto", its fastest
+        threads            of the native engine; None: one for each core
         max_source_tokens  None: the longest sentence that every model has seen in training
+        batch_tokens       bounds a batch: see `NativeSearcher`, `TorchSearcher`
 
-        Raises UserError when a directory is no model directory, the vocabularies differ, or the
-        device is not there.
+        Sampling and scores are computed in torch whatever the engine. Raises UserError when a directory is
+        no model directory, the vocabularies differ, or the device, engine or precision is not to be had.
         """
-        place = choose_device(device)
         directories = [Path(directory), *map(Path, more)]
         tokenizers = [Tokenizer.load(each) for each in directories]
         for each, tokenizer in zip(directories, tokenizers, strict=True):
@@ -150,12 +153,24 @@ class Translator:
                 )
         if max_source_tokens is None:
             max_source_tokens = min(description.trained_length for description in descriptions)
-        return cls.from_parts(
-            [load_model(each).to(place) for each in directories],
-            tokenizers[0],
-            max_source_tokens=max_source_tokens,
-            batch_tokens=batch_tokens,
+        configs = [description.model for description in descriptions]
+        choice = choose_engine(engine, precision, device, configs)
+
+        def in_torch() -> TorchSearcher:
+            return _load_in_torch(directories, device, batch_tokens)
+
+        if choice.build is None:
+            loaded = in_torch()
+            return cls(loaded, lambda: loaded, tokenizers[0], max_source_tokens=max_source_tokens)
+        searcher = NativeSearcher(
+            directories[0], configs[0], choice.build, choice.precision, threads=threads, batch_tokens=batch_tokens
         )
+        return cls(searcher, in_torch, tokenizers[0], max_source_tokens=max_source_tokens)
+
+    @property
+    def engine(self) -> str:
+        """What searches, in a few words."""
+        return self._searcher.description
 
     def translate(
         self,
@@ -183,11 +198,14 @@ class Translator:
         split = [segment(text, ids, limit, encode) for text, ids in zip(texts, encode(texts), strict=True)]
         begins = self.tokenizer.encode_target([_read(prefix)[0] for prefix in prefixes or [""] * len(lines)])
         pieces = [
-            _Piece(source, [] if number else begin)
+            Piece(source, [] if number else begin)
             for segments, begin in zip(split, begins, strict=True)
             for number, source in enumerate(segments.pieces)
         ]
-        found = iter(self._search(pieces, search, sampling))
+        if sampling is None:
+            found = iter(self._searcher.search(pieces, search))
+        else:
+            found = iter(self._in_torch.sample(pieces, search, sampling))
         translations = []
         for segments, (_, invalid) in zip(split, read, strict=True):
             outputs = [next(found) for _ in segments.pieces]
@@ -233,70 +251,17 @@ class Translator:
     def score(self, pairs: Sequence[tuple[str, str]], *, length_penalty: float = 1.0) -> list[Score]:
         """The log-probability of each (source, target), in order, each taken as one piece.
 
-        For a line in one piece and its translation this is what `translate` reports, provided that
-        the tokenizer gives back the tokens which the search chose.
+        Computed in torch, in float32. For a line in one piece and its translation this is what `translate`
+        reports, within the precision of its engine and provided that the tokenizer gives back the tokens which
+        the search chose.
         """
         sources = self.tokenizer.encode_source([_read(source)[0] for source, _ in pairs])
         targets = self.tokenizer.encode_target([_read(target)[0] for _, target in pairs])
-        scores: dict[int, Score] = {}
-        for chosen in self._batches(sources, targets, width=1):
-            batch = collate([sources[i] for i in chosen], [targets[i] for i in chosen])
-            batch = batch.to(self.device)
-            found = score(
-                self._engine.models,
-                batch.source,
-                batch.source_mask,
-                batch.target_in,
-                batch.target_out,
-                batch.target_mask,
-                length_penalty,
-            )
-            scores.update(zip(chosen, found, strict=True))
-        return [scores[i] for i in range(len(pairs))]
+        return self._in_torch.score(sources, targets, length_penalty)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the models are."""
-        return next(self._engine.models[0].parameters()).device
-
-    def _search(
-        self, pieces: Sequence[_Piece], config: SearchConfig, sampling: SamplingConfig | None
-    ) -> list[list[Hypothesis]]:
-        """Hypotheses for each piece, in order, best (or drawn) first; at least one each."""
-        width = sampling.samples if sampling else config.beam
-        found: dict[int, list[Hypothesis]] = {}
-        with inference(self._engine.models):
-            sources, prefixes = [row.source for row in pieces], [row.prefix for row in pieces]
-            for chosen in self._batches(sources, prefixes, width):
-                outputs = self._search_batch([pieces[i] for i in chosen], config, sampling)
-                found.update(zip(chosen, outputs, strict=True))
-        return [found[i] for i in range(len(pieces))]
-
-    def _search_batch(
-        self, rows: Sequence[_Piece], config: SearchConfig, sampling: SamplingConfig | None
-    ) -> list[list[Hypothesis]]:
-        engine, device = self._engine, self.device
-        prefixes = [row.prefix for row in rows]
-        batch = collate([row.source for row in rows], prefixes).to(device)
-        state = engine.start(batch.source, batch.source_mask)
-        lengths = [len(row.source) for row in rows]
-        if sampling:
-            keys = [_key(row.source) for row in rows]
-            return sample(engine, state, lengths, config, sampling, keys, device, prefixes)
-        if config.beam == 1:
-            best = greedy_search(engine, state, lengths, config, device, prefixes)
-            return [[hypothesis] for hypothesis in best]
-        return beam_search(engine, state, lengths, config, device, prefixes)
-
-    def _batches(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
-    ) -> Iterator[list[int]]:
-        """Row numbers in batches of similar lengths, each within `batch_tokens` / `width`."""
-        if not sources:
-            return
-        source, target = (np.array([len(row) for row in side]) for side in (sources, targets))
-        for batch in sorted_batches(source, target, self.batch_tokens // width):
-            yield batch.tolist()
+    @cached_property
+    def _in_torch(self) -> TorchSearcher:
+        return self._load_in_torch()
 
     def _alternatives(self, outputs: Sequence[Sequence[Hypothesis]]) -> tuple[Alternative, ...]:
         """The outputs of the pieces of one line, the r-th of each put together, as text."""
@@ -349,7 +314,10 @@ def _read(line: str | bytes) -> tuple[str, bool]:
     return one_line(text), text != line
 
 
-def _key(ids: Sequence[int]) -> int:
-    """The name of a piece's random stream: 64 bits of a hash of its tokens."""
-    text = ",".join(map(str, ids)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+def _load_in_torch(directories: Sequence[Path], device: str, batch_tokens: int) -> TorchSearcher:
+    from dragoman.decoding.torch_searcher import TorchSearcher
+    from dragoman.device import choose_device
+    from dragoman.models.storage import load_model
+
+    place = choose_device(device)
+    return TorchSearcher.from_models([load_model(each).to(place) for each in directories], batch_tokens=batch_tokens)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman import __version__
-from dragoman.models.storage import ModelDescription
+from dragoman.models.description import ModelDescription
 from dragoman.training.position import Validation
 
 

@@ -16,7 +16,8 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.device import choose_device, choose_precision, deterministic_algorithms, tune_cpu
 from dragoman.errors import UserError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
-from dragoman.models.storage import ModelDescription, save_model
+from dragoman.models.description import ModelDescription
+from dragoman.models.storage import save_model
 from dragoman.models.transformer import build_transformer
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request

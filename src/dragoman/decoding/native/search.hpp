@@ -1,0 +1,452 @@
+// Beam search with continuous batching: dragoman.decoding.beam, one worker a core.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "model.hpp"
+
+namespace dragoman {
+
+constexpr int PAD = 0, UNK = 1, BOS = 2, EOS = 3;
+// Positions that a page of the cache holds.
+constexpr int PAGE = 16;
+
+struct SearchConfig {
+    int beam, n_best;
+    float length_penalty;
+    int batch_sentences, batch_tokens;  // at most so many at a time, and source tokens times beam
+};
+
+// One source: its ids and EOS, what its output begins with, and the output's least and greatest length.
+struct Request {
+    std::vector<int> source, prefix;
+    int minimum, maximum;
+};
+
+// dragoman.decoding.search.Hypothesis
+struct Hypothesis {
+    std::vector<int> tokens;
+    float log_probability, score;
+    bool own_end;
+};
+
+struct Candidate {
+    float log_probability;  // of all that was said, with `token`
+    int token, parent;
+};
+
+// lp(Y) = ((5 + |Y|) / 6)^α (Wu et al., 2016, equation 14)
+inline float length_penalty(int length, float alpha) { return float(std::pow((5.0 + length) / 6.0, double(alpha))); }
+
+// Keys and values that the decoder has made of a sentence's hypotheses so far, in pages of PAGE positions.
+//
+// A page is [layer, position, hypothesis, key or value, D]. It is never copied: when hypotheses branch or die, only
+// their ancestry changes, the place at which each of their positions stands.
+class PagePool {
+  public:
+    PagePool(int layers, int beam, int d_model)
+        : position_(size_t(beam) * 2 * d_model), layer_(PAGE * position_), size_(layers * layer_ + LANES) {}
+
+    std::unique_ptr<float[]> take() {
+        if (free_.empty()) return std::unique_ptr<float[]>(new float[size_]());
+        auto page = std::move(free_.back());
+        free_.pop_back();
+        return page;
+    }
+    void give_back(std::vector<std::unique_ptr<float[]>>& pages) {
+        for (auto& page : pages) free_.push_back(std::move(page));
+        pages.clear();
+    }
+    size_t offset(int layer, int position) const { return layer * layer_ + size_t(position % PAGE) * position_; }
+
+  private:
+    const size_t position_, layer_, size_;
+    std::vector<std::unique_ptr<float[]>> free_;
+};
+
+// A sentence in the midst of its search.
+struct Sentence {
+    size_t index;
+    const Request* request;
+    int position = 0;                             // tokens said so far
+    std::vector<Memory> memory;                   // [layer]
+    std::vector<std::unique_ptr<float[]>> pages;
+    std::vector<std::vector<uint16_t>> ancestry;  // [hypothesis][position]: where its keys and values stand
+    std::vector<std::vector<int>> tokens;         // [hypothesis][position], best first
+    std::vector<float> log_probability;           // [hypothesis]
+    std::vector<Hypothesis> finished;             // at most `beam`, best first
+
+    int hypotheses() const { return int(tokens.size()); }
+};
+
+// The best continuations of one row of logits, best first, and what turns a logit into a log-probability.
+struct Best {
+    std::vector<std::pair<float, int>> logits;
+    float log_normaliser;
+    int argmax;
+
+    // One pass for the greatest and one for Σ exp, over [vocabulary]; `row` has room up to a multiple of sixteen.
+    void find(float* row, int vocabulary, int wanted) {
+        const int end = padded(vocabulary);
+        std::fill(row + vocabulary, row + end, -INFINITE);
+        logits.clear();
+        float least = -INFINITE;
+        for (int v = 0; v < end; v += LANES) {
+            const Floats some = load(row + v);
+            if (!any_above(some, least)) continue;
+            for (int i = 0; i < LANES; ++i)
+                if (some[i] > least) least = insert(some[i], v + i, wanted);
+        }
+        argmax = logits.empty() ? -1 : logits.front().second;
+        const float top = logits.empty() ? 0.0f : logits.front().first;
+        Floats total = splat(0.0f);
+        for (int v = 0; v < end; v += LANES) total += exponential(load(row + v) - top);
+        // What was added for the places that are no token.
+        log_normaliser = top + std::log(sum(total) - float(end - vocabulary) * exponential(splat(-INFINITE))[0]);
+    }
+
+  private:
+    static bool any_above(Floats values, float bound) {
+#ifdef __AVX512F__
+        return _mm512_cmp_ps_mask(__m512(values), _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+#else
+        return largest(values) > bound;
+#endif
+    }
+
+    // Keep the `wanted` greatest; returns what a further one must exceed.
+    float insert(float logit, int token, int wanted) {
+        auto place = logits.end();
+        while (place != logits.begin() && (place - 1)->first < logit) --place;
+        logits.insert(place, {logit, token});
+        if (int(logits.size()) > wanted) logits.pop_back();
+        return int(logits.size()) == wanted ? logits.back().first : -INFINITE;
+    }
+};
+
+class Worker {
+  public:
+    Worker(const Model& model, const SearchConfig& config)
+        : model_(model),
+          config_(config),
+          pool_(int(model.decoder().size()), config.beam, model.config().d_model) {}
+
+    // Take requests in `order`, until there are none left or `cancelled`, and put what is found into `results`.
+    void run(const std::vector<Request>& requests, const std::vector<size_t>& order, std::atomic<size_t>& next,
+             const std::atomic<bool>& cancelled, std::vector<std::vector<Hypothesis>>& results) {
+        while (!cancelled) {
+            admit(requests, order, next);
+            if (active_.empty()) return;
+            step();
+            search();
+            for (size_t i = active_.size(); i-- > 0;)
+                if (done(*active_[i])) {
+                    finish(*active_[i], results);
+                    active_.erase(active_.begin() + std::ptrdiff_t(i));
+                }
+        }
+    }
+
+    // Logits [T, V] after each token of BOS and `target`.
+    std::vector<float> logits(const std::vector<int>& source, const std::vector<int>& target) {
+        const Request request{source, target, 0, int(target.size())};
+        begin({&request}, {0});
+        const int vocabulary = model_.config().target_vocabulary;
+        std::vector<float> all;
+        for (size_t t = 0; t <= target.size(); ++t) {
+            step();
+            float* row = scratch_.logits.resize(1, vocabulary);
+            model_.output().apply(model_.output_rows(1, scratch_), row, scratch_.logits.stride());
+            all.insert(all.end(), row, row + vocabulary);
+            Sentence& sentence = *active_[0];
+            if (t < target.size()) sentence.tokens[0].push_back(target[t]);
+            ++sentence.position;
+        }
+        pool_.give_back(active_[0]->pages);
+        active_.clear();
+        return all;
+    }
+
+  private:
+    // Bring new sentences in when a quarter of the batch is free: encoding several at once is faster.
+    void admit(const std::vector<Request>& requests, const std::vector<size_t>& order, std::atomic<size_t>& next) {
+        const int most = config_.batch_sentences;
+        if (!active_.empty() && int(active_.size()) > most - std::max(1, most / 4)) return;
+        int tokens = 0;
+        for (const auto& sentence : active_) tokens += int(sentence->request->source.size()) * config_.beam;
+        std::vector<const Request*> taken;
+        std::vector<size_t> indices;
+        while (int(active_.size() + taken.size()) < most) {
+            // Alone, a sentence of any length; with others, within the budget. Others may have taken what was seen here.
+            const size_t seen = next.load();
+            if (seen >= order.size()) break;
+            const Request& request = requests[order[seen]];
+            const int more = int(request.source.size()) * config_.beam;
+            if (tokens > 0 && tokens + more > config_.batch_tokens) break;
+            const size_t mine = next.fetch_add(1);
+            if (mine >= order.size()) break;
+            taken.push_back(&requests[order[mine]]);
+            indices.push_back(order[mine]);
+            tokens += int(taken.back()->source.size()) * config_.beam;
+        }
+        begin(taken, indices);
+    }
+
+    void begin(const std::vector<const Request*>& requests, const std::vector<size_t>& indices) {
+        if (requests.empty()) return;
+        std::vector<int> tokens, starts{0};
+        std::vector<std::vector<Memory>*> memories;
+        for (size_t i = 0; i < requests.size(); ++i) {
+            auto sentence = std::make_unique<Sentence>();
+            sentence->index = indices[i];
+            sentence->request = requests[i];
+            sentence->memory.resize(model_.decoder().size());
+            sentence->tokens.resize(1);
+            sentence->ancestry.resize(1);
+            sentence->log_probability = {0.0f};
+            tokens.insert(tokens.end(), requests[i]->source.begin(), requests[i]->source.end());
+            starts.push_back(int(tokens.size()));
+            memories.push_back(&sentence->memory);
+            active_.push_back(std::move(sentence));
+        }
+        model_.encode(tokens, starts, memories, scratch_);
+    }
+
+    // One position of every hypothesis of every sentence: the residual stream's last state in scratch_.x.
+    void step() {
+        const int width = model_.config().d_model;
+        int rows = 0;
+        for (const auto& sentence : active_) rows += sentence->hypotheses();
+        float* x = scratch_.x.resize(rows, width);
+        const int stride = scratch_.x.stride();
+        int row = 0;
+        for (auto& sentence : active_) {
+            if (sentence->position % PAGE == 0) sentence->pages.push_back(pool_.take());
+            for (int h = 0; h < sentence->hypotheses(); ++h, ++row) {
+                sentence->ancestry[h].push_back(uint16_t(h));
+                const auto& said = sentence->tokens[h];
+                model_.embed(said.empty() ? BOS : said.back(), sentence->position, false, x + size_t(row) * stride);
+            }
+        }
+        for (size_t i = 0; i < model_.decoder().size(); ++i) {
+            const DecoderLayer& layer = model_.decoder()[i];
+            attend_to_past(layer, int(i), rows);
+            attend_to_memory(layer, int(i), rows);
+            model_.feed_forward(layer.feed_forward, layer.feed_forward_norm, rows, scratch_);
+        }
+        rows_ = rows;
+    }
+
+    void attend_to_past(const DecoderLayer& layer, int number, int rows) {
+        const int width = model_.config().d_model, heads = model_.config().heads;
+        float* normed = model_.before(layer.self_norm, rows, scratch_);
+        const int stride = scratch_.x.stride();
+        float* projected = scratch_.projected.resize(rows, 3 * width);
+        const int wide = scratch_.projected.stride();
+        layer.query_key_value.apply(scratch_.rows.convert(normed, rows, stride, width, model_.precision()), projected,
+                                    wide);
+        float* attended = scratch_.attended.resize(rows, width);
+        int row = 0;
+        for (auto& sentence : active_) {
+            const int position = sentence->position;
+            float* here = sentence->pages.back().get() + pool_.offset(number, position);
+            for (int h = 0; h < sentence->hypotheses(); ++h) {
+                float* p = projected + size_t(row + h) * wide;
+                model_.rotate(p, position, 2);
+                std::copy(p + width, p + 3 * width, here + size_t(h) * 2 * width);
+            }
+            for (int h = 0; h < sentence->hypotheses(); ++h, ++row)
+                attend_along(*sentence, h, number, projected + size_t(row) * wide, attended + size_t(row) * stride,
+                             width, heads);
+        }
+        model_.add(layer.self_output, attended, width, rows, layer.self_norm, scratch_);
+    }
+
+    // One hypothesis looks at its own past, position by position through its ancestry.
+    void attend_along(const Sentence& sentence, int hypothesis, int layer, const float* query, float* out, int width,
+                      int heads) {
+        const int positions = sentence.position + 1, room = padded(positions), d_k = width / heads;
+        past_.resize(positions);
+        for (int t = 0; t < positions; ++t)
+            past_[t] = sentence.pages[t / PAGE].get() + pool_.offset(layer, t) +
+                       size_t(sentence.ancestry[hypothesis][t]) * 2 * width;
+        auto& scores = scratch_.scores;
+        scores.resize(size_t(heads) * room);
+        const float scale = 1.0f / std::sqrt(float(d_k));
+        for (int t = 0; t < positions; ++t)
+            for (int h = 0; h < heads; ++h)
+                scores[size_t(h) * room + t] = dot(query + h * d_k, past_[t] + h * d_k, d_k) * scale;
+        for (int h = 0; h < heads; ++h) {
+            float* weights = &scores[size_t(h) * room];
+            softmax(weights, positions);
+            for (int d = 0; d < d_k; d += LANES) {
+                Floats sums = splat(0.0f);
+                for (int t = 0; t < positions; ++t) sums += load(past_[t] + width + h * d_k + d) * weights[t];
+                std::memcpy(out + h * d_k + d, &sums, sizeof(float) * size_t(std::min(LANES, d_k - d)));
+            }
+        }
+    }
+
+    static float dot(const float* a, const float* b, int n) {
+        Floats sums = splat(0.0f);
+        int i = 0;
+        for (; i + LANES <= n; i += LANES) sums += load(a + i) * load(b + i);
+        float rest = 0.0f;
+        for (; i < n; ++i) rest += a[i] * b[i];
+        return sum(sums) + rest;
+    }
+
+    void attend_to_memory(const DecoderLayer& layer, int number, int rows) {
+        const int width = model_.config().d_model;
+        float* normed = model_.before(layer.memory_norm, rows, scratch_);
+        const int stride = scratch_.x.stride();
+        float* query = scratch_.projected.resize(rows, width);
+        assert_same(scratch_.projected.stride(), stride);
+        layer.memory_query.apply(scratch_.rows.convert(normed, rows, stride, width, model_.precision()), query, stride);
+        float* attended = scratch_.attended.resize(rows, width);
+        int row = 0;
+        for (auto& sentence : active_) {
+            const int count = sentence->hypotheses();
+            attend(query + size_t(row) * stride, sentence->memory[size_t(number)], attended + size_t(row) * stride,
+                   count, stride, width, model_.config().heads, scratch_.scores);
+            row += count;
+        }
+        model_.add(layer.memory_output, attended, width, rows, layer.memory_norm, scratch_);
+    }
+
+    static void assert_same(int a, int b) {
+        if (a != b) throw std::logic_error("rows of one width have two strides");
+    }
+
+    // Project onto the vocabulary, some rows at a time so that their logits stay in the cache, and advance.
+    void search() {
+        const int vocabulary = model_.config().target_vocabulary;
+        const Rows states = model_.output_rows(rows_, scratch_);
+        float* logits = scratch_.logits.resize(std::min(rows_, LOGIT_ROWS), vocabulary);
+        const int stride = scratch_.logits.stride();
+        best_.resize(size_t(rows_));
+        special_.resize(size_t(rows_));
+        size_t sentence = 0;
+        int hypothesis = 0;
+        for (int first = 0; first < rows_; first += LOGIT_ROWS) {
+            Rows some = states;
+            some.count = std::min(LOGIT_ROWS, rows_ - first);
+            some.data += size_t(first) * some.words;
+            if (some.scale) some.scale += first, some.total += first;
+            model_.output().apply(some, logits, stride);
+            for (int r = 0; r < some.count; ++r) {
+                look(*active_[sentence], logits + size_t(r) * stride, vocabulary, size_t(first + r));
+                if (++hypothesis == active_[sentence]->hypotheses()) ++sentence, hypothesis = 0;
+            }
+        }
+        size_t row = 0;
+        for (auto& each : active_) {
+            const size_t count = size_t(each->hypotheses());
+            advance(*each, row);
+            row += count;
+        }
+    }
+
+    // The best of one row; the tokens that are never said do not count, but for asking whether EOS was the model's own.
+    void look(const Sentence& sentence, float* row, int vocabulary, size_t number) {
+        const Request& request = *sentence.request;
+        const int position = sentence.position;
+        if (position < int(request.prefix.size()))
+            special_[number] = row[request.prefix[size_t(position)]];
+        else
+            special_[number] = row[EOS];
+        // Four more than are wanted, as PAD, UNK, BOS and EOS may be among them.
+        best_[number].find(row, vocabulary, std::min(2 * config_.beam + 4, vocabulary));
+        if (!std::isfinite(best_[number].log_normaliser)) throw std::domain_error("a probability is not a number");
+    }
+
+    // dragoman.decoding.beam._advance, for one sentence.
+    void advance(Sentence& sentence, size_t first_row) {
+        const Request& request = *sentence.request;
+        const int position = sentence.position, beam = config_.beam;
+        const bool forced = position < int(request.prefix.size()), at_limit = position >= request.maximum;
+        auto& candidates = candidates_;
+        candidates.clear();
+        for (int h = 0; h < sentence.hypotheses(); ++h) {
+            const Best& best = best_[first_row + size_t(h)];
+            const float so_far = sentence.log_probability[size_t(h)];
+            const auto consider = [&](float logit, int token) {
+                candidates.push_back({so_far + (logit - best.log_normaliser), token, h});
+            };
+            if (forced)
+                consider(special_[first_row + size_t(h)], request.prefix[size_t(position)]);
+            else if (at_limit)
+                consider(special_[first_row + size_t(h)], EOS);
+            else
+                for (const auto& [logit, token] : best.logits)
+                    if (token > EOS || (token == EOS && position >= request.minimum)) consider(logit, token);
+        }
+        const size_t looked_at = std::min(candidates.size(), size_t(2 * beam));
+        std::partial_sort(candidates.begin(), candidates.begin() + std::ptrdiff_t(looked_at), candidates.end(),
+                          [](const Candidate& a, const Candidate& b) { return a.log_probability > b.log_probability; });
+        std::vector<std::vector<int>> tokens;
+        std::vector<std::vector<uint16_t>> ancestry;
+        std::vector<float> log_probability;
+        for (size_t i = 0; i < looked_at; ++i) {
+            const Candidate& each = candidates[i];
+            if (each.token == EOS) {
+                if (int(i) < beam) end(sentence, each, best_[first_row + size_t(each.parent)]);
+            } else if (int(tokens.size()) < beam) {
+                tokens.push_back(sentence.tokens[size_t(each.parent)]);
+                tokens.back().push_back(each.token);
+                ancestry.push_back(sentence.ancestry[size_t(each.parent)]);
+                log_probability.push_back(each.log_probability);
+            }
+        }
+        sentence.tokens = std::move(tokens);
+        sentence.ancestry = std::move(ancestry);
+        sentence.log_probability = std::move(log_probability);
+        ++sentence.position;
+    }
+
+    void end(Sentence& sentence, const Candidate& candidate, const Best& parent) {
+        const int position = sentence.position;
+        Hypothesis hypothesis{sentence.tokens[size_t(candidate.parent)], candidate.log_probability,
+                              candidate.log_probability / length_penalty(position + 1, config_.length_penalty),
+                              parent.argmax == EOS || position < sentence.request->maximum};
+        auto& finished = sentence.finished;
+        auto place = finished.end();
+        while (place != finished.begin() && (place - 1)->score < hypothesis.score) --place;
+        finished.insert(place, std::move(hypothesis));
+        if (int(finished.size()) > config_.beam) finished.pop_back();
+    }
+
+    // dragoman.decoding.beam._decided, after `advance`.
+    bool done(const Sentence& sentence) const {
+        const int last = sentence.position - 1;
+        if (sentence.hypotheses() == 0 || last >= sentence.request->maximum) return true;
+        if (int(sentence.finished.size()) < config_.n_best) return false;
+        const float needed = sentence.finished[size_t(config_.n_best) - 1].score;
+        const float running = sentence.log_probability[0], alpha = config_.length_penalty;
+        if (needed >= running / length_penalty(sentence.request->maximum + 1, alpha)) return true;
+        return int(sentence.finished.size()) == config_.beam && needed >= running / length_penalty(last + 1, alpha);
+    }
+
+    void finish(Sentence& sentence, std::vector<std::vector<Hypothesis>>& results) {
+        auto& finished = sentence.finished;
+        if (int(finished.size()) > config_.n_best) finished.resize(size_t(config_.n_best));
+        results[sentence.index] = std::move(finished);
+        pool_.give_back(sentence.pages);
+    }
+
+    static constexpr int LOGIT_ROWS = 36;
+
+    const Model& model_;
+    const SearchConfig config_;
+    PagePool pool_;
+    Scratch scratch_;
+    std::vector<std::unique_ptr<Sentence>> active_;
+    int rows_ = 0;
+    std::vector<Best> best_;
+    std::vector<float> special_;  // [row]: the logit of EOS, or of the token that is forced
+    std::vector<Candidate> candidates_;
+    std::vector<const float*> past_;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,63 @@
+"""config.json of a model directory: which model this is. Read without torch, whose import takes seconds."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.errors import UserError
+from dragoman.models.config import TransformerConfig
+from dragoman.settings import from_mapping
+
+CONFIG_FILE = "config.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDescription:
+    """What config.json says.
+
+    architecture     which class of model this is; "transformer" so far
+    model            the model's own settings
+    trained_length   subwords of the longest sentence seen in training: longer input is split
+    source_language, target_language   codes such as "en", when they are known
+    vocabulary_hash  of the tokenizer that the model was trained with, to see that it is still that one
+    """
+
+    architecture: str
+    model: TransformerConfig
+    trained_length: int
+    source_language: str | None = None
+    target_language: str | None = None
+    vocabulary_hash: str | None = None
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(
+                f"format {self.format} is not one that this version reads ({FORMAT}): "
+                + ("update dragoman" if self.format > FORMAT else "train it anew, or use the version that wrote it")
+            )
+        if self.architecture != "transformer":
+            raise ValueError(f"unknown architecture {self.architecture!r}")
+        if self.trained_length < 1:
+            raise ValueError(f"trained_length must be at least 1, not {self.trained_length}")
+
+
+def load_description(directory: Path) -> ModelDescription:
+    """Read config.json.
+
+    Raises:
+        UserError: when it is missing, not JSON, or says something unknown.
+    """
+    path = directory / CONFIG_FILE
+    try:
+        mapping = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"{directory} is not a model directory: it has no {CONFIG_FILE} (`dragoman train` writes one)"
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+    if not isinstance(mapping, dict):
+        raise UserError(f"{path} is not a JSON object")
+    return from_mapping(ModelDescription, mapping, str(path))
