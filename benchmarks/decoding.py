@@ -30,8 +30,8 @@ BATCHES, BEAMS = (1, 32, 128), (1, 4)
 MAX_LENGTH_OFFSET = 50
 LONGEST = 100
 
-# Translates lines with (beam, batch size); gives texts and the number of subwords.
-Translate = Callable[[Sequence[str], int, int], tuple[list[str], int]]
+# Translates lines with (beam, batch size); gives texts, and a way to count their subwords, which takes no time of it.
+Translate = Callable[[Sequence[str], int, int], tuple[list[str], Callable[[], int]]]
 
 
 def dragoman(directory: Path, precision: str) -> Translate:
@@ -41,11 +41,11 @@ def dragoman(directory: Path, precision: str) -> Translate:
     translator = Translator.load(directory, device="cpu", engine="native", precision=precision)  # type: ignore[arg-type]
     searcher: Any = translator._searcher
 
-    def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], int]:
+    def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
         searcher.batch_sentences, searcher.batch_tokens = batch, 1 << 30
         found = translator.translate(lines, search=SearchConfig(beam=beam))
         texts = [each.text for each in found]
-        return texts, sum(map(len, translator.tokenizer.encode_target(texts)))
+        return texts, lambda: sum(map(len, translator.tokenizer.encode_target(texts)))
 
     return translate
 
@@ -60,7 +60,7 @@ def ctranslate2(directory: Path, source: Path, translators: int, threads: int) -
     )
     end = processor.id_to_piece(processor.eos_id())
 
-    def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], int]:
+    def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
         pieces = [[*line, end] for line in processor.encode(list(lines), out_type=str)]
         found = translator.translate_batch(
             pieces,
@@ -71,7 +71,7 @@ def ctranslate2(directory: Path, source: Path, translators: int, threads: int) -
             return_scores=True,
         )
         texts = processor.decode([each.hypotheses[0] for each in found])
-        return texts, sum(len(each.hypotheses[0]) for each in found)
+        return texts, lambda: sum(len(each.hypotheses[0]) for each in found)
 
     return translate
 
@@ -87,7 +87,7 @@ def hugging_face(directory: Path, precision: str) -> Translate:
     if precision == "bf16":
         model = model.to(torch.bfloat16)
 
-    def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], int]:
+    def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
         pieces = [[*ids, processor.eos_id()] for ids in processor.encode(list(lines))]
         order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i]))
         texts, tokens = [""] * len(pieces), 0
@@ -108,7 +108,7 @@ def hugging_face(directory: Path, precision: str) -> Translate:
                 said = [token for token in row if token > processor.eos_id()]
                 texts[i] = processor.decode(said)
                 tokens += len(said)
-        return texts, tokens
+        return texts, lambda: tokens
 
     return translate
 
@@ -142,10 +142,10 @@ def work(system: dict[str, Any]) -> None:
     for line in sys.stdin:
         task = json.loads(line)
         started = time.perf_counter()
-        texts, tokens = translate(task["lines"], task["beam"], task["batch"])
+        texts, count = translate(task["lines"], task["beam"], task["batch"])
         seconds = time.perf_counter() - started
         memory = peak_memory() - base
-        print(json.dumps({"seconds": seconds, "tokens": tokens, "texts": texts, "memory": memory}), flush=True)
+        print(json.dumps({"seconds": seconds, "tokens": count(), "texts": texts, "memory": memory}), flush=True)
 
 
 class Worker:

@@ -60,7 +60,10 @@ def test_the_papers_sizes(name: str, paper: float, exact: int) -> None:
     assert count == pytest.approx(paper, rel=0.031)
 
 
-@pytest.mark.parametrize(("name", "exact"), [("tiny", 743_936), ("small", 7_568_384), ("modern", 48_349_184)])
+SIZES = [("tiny", 743_936), ("small", 7_568_384), ("modern", 48_349_184), ("fast", 12_572_672)]
+
+
+@pytest.mark.parametrize(("name", "exact"), SIZES)
 def test_sizes_of_the_other_presets(name: str, exact: int) -> None:
     """At 8,000 joint subwords."""
     with torch.device("meta"):
@@ -98,6 +101,8 @@ def test_presets() -> None:
         "swiglu",
         "rotary",
     )
+    fast, small = preset("fast", 8, 8, joint=True), preset("small", 8, 8, joint=True)
+    assert fast == replace(small, encoder_layers=12, decoder_layers=1, norm_placement="pre")
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -108,7 +113,7 @@ def test_separate_vocabularies_tie_target_and_output(name: str) -> None:
 
 
 def test_an_unknown_preset_names_the_known() -> None:
-    with pytest.raises(UserError, match="'huge': choose one of tiny, small, base, big, modern"):
+    with pytest.raises(UserError, match="'huge': choose one of tiny, small, base, big, modern, fast"):
         preset("huge", 8, 8, joint=True)
 
 

@@ -8,9 +8,11 @@ import tyro
 
 from dragoman import __version__
 from dragoman.cli.corpus import Corpus
+from dragoman.cli.distill import Distill
 from dragoman.cli.doctor import Doctor
 from dragoman.cli.evaluate import Evaluate, Score
 from dragoman.cli.quantize import Quantize
+from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
 from dragoman.cli.translate import Translate
 from dragoman.errors import UserError
@@ -22,6 +24,8 @@ Verb = (
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Score, tyro.conf.subcommand("score")]
     | Annotated[Quantize, tyro.conf.subcommand("quantize")]
+    | Annotated[LearnShortlist, tyro.conf.subcommand("shortlist")]
+    | Annotated[Distill, tyro.conf.subcommand("distill")]
     | Annotated[Corpus, tyro.conf.subcommand("corpus")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
@@ -41,7 +45,7 @@ def main() -> None:
     sys.exit(_run(verb))
 
 
-def _run(verb: Train | Translate | Evaluate | Score | Quantize | Corpus | Doctor) -> int:
+def _run(verb: Train | Translate | Evaluate | Score | Quantize | LearnShortlist | Distill | Corpus | Doctor) -> int:
     try:
         verb.run()
         sys.stdout.flush()

@@ -40,6 +40,8 @@ class Evaluate:
     """native is compiled for this processor, and what auto takes on a CPU."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Of the native engine; the perplexity is computed in torch, in float32."""
+    shortlist: bool = False
+    """Of the native engine: use the model's shortlist."""
 
     def run(self) -> None:
         """Translate, score, print."""
@@ -88,7 +90,9 @@ class Evaluate:
     def _load(self, directory: Path) -> "Translator":
         from dragoman.decoding.translator import Translator
 
-        return Translator.load(directory, device=self.device, engine=self.engine, precision=self.precision)
+        return Translator.load(
+            directory, device=self.device, engine=self.engine, precision=self.precision, shortlist=self.shortlist
+        )
 
     def _translate(self, translator: "Translator", sources: list[str]) -> list[str]:
         from rich.console import Console

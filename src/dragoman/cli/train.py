@@ -19,7 +19,7 @@ class Train:
     """The model directory to write."""
     validation: str | None = None
     """A corpus to validate on; without it, a share of the corpora is held out."""
-    preset: Literal["tiny", "small", "base", "big", "modern"] | None = None
+    preset: Literal["tiny", "small", "base", "big", "modern", "fast"] | None = None
     """Size of the model; by default the size of the corpus decides."""
     minutes: float | None = None
     """Train for so long, with the learning rate fitted to it."""

@@ -60,6 +60,8 @@ class Translate:
     """Of the native engine; auto is its fastest: `dragoman doctor` says which."""
     threads: int | None = None
     """Of the native engine; one for each core if not given."""
+    shortlist: bool = False
+    """Of the native engine: use the shortlist of `dragoman shortlist`; faster, and a little worse."""
     batch_tokens: int = 4096
     """Size of a batch: rows x source length x beam."""
 
@@ -86,6 +88,7 @@ class Translate:
             engine=self.engine,
             precision=self.precision,
             threads=self.threads,
+            shortlist=self.shortlist,
             batch_tokens=self.batch_tokens,
         )
         translations = translator.translate_stream(

@@ -35,6 +35,11 @@ class SubwordModel:
         if control != [PAD, UNK, BOS, EOS] or not self._processor.is_byte(self._byte(0)):
             raise ValueError("a sentencepiece model with other special symbols, or without bytes")
 
+    @property
+    def byte_ids(self) -> list[int]:
+        """The ids that spell in bytes what the vocabulary lacks, by value."""
+        return [self._byte(value) for value in range(256)]
+
     def encode(self, lines: Sequence[str], workers: int = 1) -> list[list[int]]:
         """The best segmentation of each line, as ids; `workers` is a number of threads."""
 
@@ -58,7 +63,7 @@ class SubwordModel:
         }
         # Sentencepiece does not say of which kind a model is; but ranks are whole numbers, log-probabilities are not.
         merges = all(score.is_integer() for _, score in scores.values())
-        return SegmentationSampler(scores, [self._byte(value) for value in range(256)], merges=merges)
+        return SegmentationSampler(scores, self.byte_ids, merges=merges)
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""

@@ -73,6 +73,11 @@ class Tokenizer:
         self.target_size = target.size
 
     @property
+    def target_bytes(self) -> list[int]:
+        """The target ids that spell in bytes what the vocabulary lacks."""
+        return self._target.byte_ids
+
+    @property
     def vocabulary_hash(self) -> str:
         """SHA-256 over the models: models with equal hashes speak the same ids."""
         models = [self._source] if self.joint else [self._source, self._target]

@@ -14,6 +14,7 @@ from dragoman.decoding.choice import EngineName, PrecisionName, choose_engine
 from dragoman.decoding.native.searcher import NativeSearcher
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig, Searcher
 from dragoman.decoding.segmenting import join, one_line, segment
+from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import UserError
 from dragoman.models.description import load_description
 
@@ -120,6 +121,7 @@ class Translator:
         engine: EngineName = "auto",
         precision: PrecisionName = "auto",
         threads: int | None = None,
+        shortlist: bool = False,
         max_source_tokens: int | None = None,
         batch_tokens: int = 4096,
     ) -> Self:
@@ -130,6 +132,8 @@ class Translator:
                            anywhere; "auto": native where it can be, else torch
         precision          of the native engine: "fp32", "bf16", "int8", or "auto", its fastest
         threads            of the native engine; None: one for each core
+        shortlist          of the native engine: a sentence uses its own part of the vocabulary, by the shortlist
+                           that `dragoman shortlist` learnt; faster, and a little worse
         max_source_tokens  None: the longest sentence that every model has seen in training
         batch_tokens       bounds a batch: see `NativeSearcher`, `TorchSearcher`
 
@@ -160,10 +164,20 @@ class Translator:
             return _load_in_torch(directories, device, batch_tokens)
 
         if choice.build is None:
+            if shortlist:
+                raise UserError(f"a shortlist needs the compiled engine, which cannot be used: {choice.reason}")
             loaded = in_torch()
             return cls(loaded, lambda: loaded, tokenizers[0], max_source_tokens=max_source_tokens)
         searcher = NativeSearcher(
-            directories[0], configs[0], choice.build, choice.precision, threads=threads, batch_tokens=batch_tokens
+            directories[0],
+            configs[0],
+            choice.build,
+            choice.precision,
+            threads=threads,
+            batch_tokens=batch_tokens,
+            shortlist=Shortlist.load(directories[0], configs[0].source_vocabulary, configs[0].target_vocabulary)
+            if shortlist
+            else None,
         )
         return cls(searcher, in_torch, tokenizers[0], max_source_tokens=max_source_tokens)
 

@@ -1,4 +1,6 @@
 // softmax(QKᵀ/√d_k)V for short sequences, one head at a time.
+//
+// Keys and values are cells of float or bf16: most of the time goes into fetching them.
 #pragma once
 
 #include <algorithm>
@@ -29,63 +31,81 @@ inline void softmax(float* scores, int count) {
 // Keys and values of one sentence and layer, arranged so that many queries can look at them.
 //
 // keys    [D, padded S]: a feature of all positions stands together, so that sixteen scores are summed at once
-// values  [S, D] and sixteen floats more, so that the last head may be read in whole vectors
+// values  [S, D], and room for the last head to be read in whole vectors
+template <class Cell>
 struct Memory {
     int length = 0;
-    std::vector<float> keys, values;
+    std::vector<Cell> keys, values;
 
     // `key` and `value` are [S, stride].
     void fill(const float* key, const float* value, int stride, int positions, int d_model) {
         length = positions;
         const int width = padded(positions);
-        keys.assign(size_t(d_model) * width, 0.0f);
-        values.assign(size_t(positions) * d_model + LANES, 0.0f);
+        keys.assign(size_t(d_model) * width, Cell(0));
+        values.assign(size_t(positions) * d_model + 4 * LANES, Cell(0));
         for (int s = 0; s < positions; ++s) {
-            for (int d = 0; d < d_model; ++d) keys[size_t(d) * width + s] = key[size_t(s) * stride + d];
-            std::copy(value + size_t(s) * stride, value + size_t(s) * stride + d_model, &values[size_t(s) * d_model]);
+            const float *k = key + size_t(s) * stride, *v = value + size_t(s) * stride;
+            for (int d = 0; d < d_model; ++d) put(keys[size_t(d) * width + s], k[d]);
+            for (int d = 0; d < d_model; ++d) put(values[size_t(s) * d_model + d], v[d]);
         }
     }
 };
 
+// Copy the first `count` of some vectors.
+inline void store_part(float* to, const Floats* vectors, int count) { std::memcpy(to, vectors, sizeof(float) * count); }
+
 // QUERIES queries of one head; `query` and `out` are [QUERIES, stride] at the head's first feature.
-template <int QUERIES>
-inline void attend_head(const float* query, const Memory& memory, float* out, int stride, int d_model, int first,
+//
+// A sum is split into several, as each addition would wait for the one before. So a query's number may differ in its
+// last bit with QUERIES: which is chosen by the sentence alone, never by what else is in the batch.
+template <int QUERIES, class Cell>
+inline void attend_head(const float* query, const Memory<Cell>& memory, float* out, int stride, int d_model, int first,
                         int d_k, std::vector<float>& scratch) {
+    constexpr int SUMS = QUERIES == 1 ? 8 : 2, BLOCK = 4;
     const int length = memory.length, width = padded(length);
     scratch.resize(size_t(QUERIES) * width);
     const float scale = 1.0f / std::sqrt(float(d_k));
     for (int s = 0; s < width; s += LANES) {
-        Floats sums[QUERIES][2];
-        for (auto& each : sums) each[0] = each[1] = splat(0.0f);
-        const float* keys = &memory.keys[size_t(first) * width + s];
+        Floats sums[QUERIES][SUMS];
+        for (auto& each : sums)
+            for (auto& one : each) one = splat(0.0f);
+        const Cell* keys = &memory.keys[size_t(first) * width + s];
         int d = 0;
-        for (; d + 2 <= d_k; d += 2, keys += 2 * width) {
-            const Floats even = load(keys), odd = load(keys + width);
-            for (int q = 0; q < QUERIES; ++q) {
-                sums[q][0] += even * query[size_t(q) * stride + d];
-                sums[q][1] += odd * query[size_t(q) * stride + d + 1];
+        for (; d + SUMS <= d_k; d += SUMS)
+#pragma GCC unroll 8
+            for (int i = 0; i < SUMS; ++i) {
+                const Floats key = load(keys + size_t(d + i) * width);
+                for (int q = 0; q < QUERIES; ++q) sums[q][i] += key * query[size_t(q) * stride + d + i];
             }
+        for (; d < d_k; ++d) {
+            const Floats key = load(keys + size_t(d) * width);
+            for (int q = 0; q < QUERIES; ++q) sums[q][0] += key * query[size_t(q) * stride + d];
         }
-        if (d < d_k)
-            for (int q = 0; q < QUERIES; ++q) sums[q][0] += load(keys) * query[size_t(q) * stride + d];
-        for (int q = 0; q < QUERIES; ++q) store(&scratch[size_t(q) * width + s], (sums[q][0] + sums[q][1]) * scale);
+        for (int q = 0; q < QUERIES; ++q) {
+            Floats total = sums[q][0];
+            for (int i = 1; i < SUMS; ++i) total += sums[q][i];
+            store(&scratch[size_t(q) * width + s], total * scale);
+        }
     }
     for (int q = 0; q < QUERIES; ++q) softmax(&scratch[size_t(q) * width], length);
-    for (int d = 0; d < d_k; d += LANES) {
-        Floats sums[QUERIES];
-        for (auto& each : sums) each = splat(0.0f);
-        const float* values = &memory.values[size_t(first) + d];
-        for (int s = 0; s < length; ++s, values += d_model) {
-            const Floats value = load(values);
-            for (int q = 0; q < QUERIES; ++q) sums[q] += value * scratch[size_t(q) * width + s];
-        }
-        const size_t bytes = sizeof(float) * size_t(std::min(LANES, d_k - d));
-        for (int q = 0; q < QUERIES; ++q) std::memcpy(out + size_t(q) * stride + d, &sums[q], bytes);
+    for (int d = 0; d < d_k; d += BLOCK * LANES) {
+        Floats sums[QUERIES][BLOCK];
+        for (auto& each : sums)
+            for (auto& one : each) one = splat(0.0f);
+        const Cell* values = &memory.values[size_t(first) + d];
+        for (int s = 0; s < length; ++s, values += d_model)
+            for (int i = 0; i < BLOCK; ++i) {
+                const Floats value = load(values + i * LANES);
+                for (int q = 0; q < QUERIES; ++q) sums[q][i] += value * scratch[size_t(q) * width + s];
+            }
+        for (int q = 0; q < QUERIES; ++q)
+            store_part(out + size_t(q) * stride + d, sums[q], std::min(BLOCK * LANES, d_k - d));
     }
 }
 
-// All heads of `queries` rows [queries, stride]; a query's numbers are the same with or without the others.
-inline void attend(const float* query, const Memory& memory, float* out, int queries, int stride, int d_model,
+// All heads of `queries` rows [queries, stride].
+template <class Cell>
+inline void attend(const float* query, const Memory<Cell>& memory, float* out, int queries, int stride, int d_model,
                    int heads, std::vector<float>& scratch) {
     const int d_k = d_model / heads;
     for (int h = 0; h < heads; ++h) {
@@ -97,6 +117,47 @@ inline void attend(const float* query, const Memory& memory, float* out, int que
         for (; q < queries; ++q)
             attend_head<1>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
                            d_model, first, d_k, scratch);
+    }
+}
+
+// One query, all heads, over positions that stand apart: `past[t]` is a key [D] and then a value [D].
+template <class Cell>
+inline void attend_along(const float* query, const std::vector<const Cell*>& past, float* out, int d_model, int heads,
+                         std::vector<float>& scratch) {
+    constexpr int BLOCK = 4;
+    const int positions = int(past.size()), room = padded(positions), d_k = d_model / heads;
+    scratch.resize(size_t(heads) * room);
+    const float scale = 1.0f / std::sqrt(float(d_k));
+    for (int t = 0; t < positions; ++t)
+        for (int h = 0; h < heads; ++h) {
+            const float* q = query + h * d_k;
+            const Cell* key = past[t] + h * d_k;
+            Floats even = splat(0.0f), odd = splat(0.0f);
+            int d = 0;
+            for (; d + 2 * LANES <= d_k; d += 2 * LANES) {
+                even += load(q + d) * load(key + d);
+                odd += load(q + d + LANES) * load(key + d + LANES);
+            }
+            if (d + LANES <= d_k) {
+                even += load(q + d) * load(key + d);
+                d += LANES;
+            }
+            float rest = 0.0f;
+            for (; d < d_k; ++d) rest += q[d] * get(key[d]);
+            scratch[size_t(h) * room + t] = (sum(even + odd) + rest) * scale;
+        }
+    for (int h = 0; h < heads; ++h) {
+        float* weights = &scratch[size_t(h) * room];
+        softmax(weights, positions);
+        for (int d = 0; d < d_k; d += BLOCK * LANES) {
+            Floats sums[BLOCK];
+            for (auto& each : sums) each = splat(0.0f);
+            for (int t = 0; t < positions; ++t) {
+                const Cell* value = past[t] + d_model + h * d_k + d;
+                for (int i = 0; i < BLOCK; ++i) sums[i] += load(value + i * LANES) * weights[t];
+            }
+            store_part(out + h * d_k + d, sums, std::min(BLOCK * LANES, d_k - d));
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 #endif
 
 #include "simd.hpp"
+#include "team.hpp"
 
 namespace dragoman {
 
@@ -31,19 +32,6 @@ inline int per_word(Precision precision) {
     return precision == Precision::int8 ? 4 : precision == Precision::bf16 ? 2 : 1;
 }
 
-inline uint16_t to_bf16(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    return uint16_t((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-inline float from_bf16(uint16_t x) {
-    const uint32_t bits = uint32_t(x) << 16;
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-
 // Rows [R, K] as words, ready for a product; one conversion serves all products of the same rows.
 struct Rows {
     Precision precision;
@@ -51,6 +39,11 @@ struct Rows {
     const uint32_t* data = nullptr;
     const float* scale = nullptr;    // int8: what one unit of a row is worth
     const int32_t* total = nullptr;  // int8: the sum of a row
+
+    Rows part(int first, int rows) const {
+        return {precision, rows, words, data + size_t(first) * words, scale ? scale + first : nullptr,
+                total ? total + first : nullptr};
+    }
 };
 
 class RowBuffer {
@@ -66,7 +59,7 @@ class RowBuffer {
         for (int r = 0; r < count; ++r) {
             uint32_t* to = &data_[size_t(r) * words];
             if (precision == Precision::bf16)
-                round(x + size_t(r) * stride, width, reinterpret_cast<uint16_t*>(to));
+                round(x + size_t(r) * stride, width, reinterpret_cast<Bf16*>(to));
             else
                 quantise(x + size_t(r) * stride, width, reinterpret_cast<int8_t*>(to), scale_[r], total_[r]);
         }
@@ -74,15 +67,8 @@ class RowBuffer {
     }
 
   private:
-    static void round(const float* x, int width, uint16_t* to) {
-        using Unsigned = uint32_t __attribute__((vector_size(64)));
-        using Halves = uint16_t __attribute__((vector_size(32)));
-        for (int k = 0; k < width; k += LANES) {
-            Unsigned bits;
-            std::memcpy(&bits, x + k, sizeof bits);
-            const Halves halves = __builtin_convertvector((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, Halves);
-            std::memcpy(to + k, &halves, sizeof halves);
-        }
+    static void round(const float* x, int width, Bf16* to) {
+        for (int k = 0; k < width; k += LANES) store(to + k, load(x + k));
     }
 
     // Symmetric, by the row's own largest magnitude: x ≈ scale · q with q in -127..127.
@@ -136,8 +122,8 @@ struct Bf16Step {
         Floats even, odd;
         std::memcpy(&even, &low, sizeof even);
         std::memcpy(&odd, &high, sizeof odd);
-        sums += even * from_bf16(uint16_t(word));
-        sums += odd * from_bf16(uint16_t(word >> 16));
+        sums += even * from_bf16(Bf16(word));
+        sums += odd * from_bf16(Bf16(word >> 16));
 #endif
     }
 };
@@ -193,13 +179,42 @@ class Linear {
     size_t bytes() const { return packed_.size() * 4 + (bias_.size() + scale_.size()) * 4; }
 
     // y [R, stride] = activation(x Wᵀ + b), or with `residual` y += it; columns up to `grouped(out)` are written.
-    void apply(const Rows& x, float* y, int stride, Activation activation = Activation::none,
+    void apply(const Rows& x, float* y, int stride, Team& team, Activation activation = Activation::none,
                bool residual = false) const {
-        switch (precision_) {
-            case Precision::fp32: return product<Fp32Step>(x, {y, stride, activation, residual});
-            case Precision::bf16: return product<Bf16Step>(x, {y, stride, activation, residual});
-            case Precision::int8: return product<Int8Step>(x, {y, stride, activation, residual});
+        const int groups = grouped(out_) / GROUP;
+        const Output to{y, stride, activation, residual};
+        // A few parts for each of the team, as they do not all come at once.
+        const int parts = team.size() == 1 ? 1 : std::min(groups, 4 * team.size());
+        team.share(parts, [&](int i) {
+            const int first = int(int64_t(groups) * i / parts), last = int(int64_t(groups) * (i + 1) / parts);
+            switch (precision_) {
+                case Precision::fp32: return product<Fp32Step>(x, to, first, last);
+                case Precision::bf16: return product<Bf16Step>(x, to, first, last);
+                case Precision::int8: return product<Int8Step>(x, to, first, last);
+            }
+        });
+    }
+
+    // The channels `rows` alone, in that order: the words of the vocabulary that a sentence may use.
+    Linear select(const std::vector<int>& rows) const {
+        Linear some;
+        some.out_ = int(rows.size());
+        some.in_ = in_;
+        some.precision_ = precision_;
+        some.words_ = words_;
+        const size_t channels = size_t(grouped(some.out_));
+        some.packed_.assign(channels * words_, precision_ == Precision::int8 ? 0x80808080u : 0u);
+        if (!bias_.empty()) some.bias_.assign(channels, 0.0f);
+        if (!scale_.empty()) some.scale_.assign(channels, 0.0f);
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const size_t n = size_t(rows[i]);
+            uint32_t* to = &some.packed_[i / GROUP * words_ * GROUP + i % GROUP];
+            const uint32_t* from = &packed_[n / GROUP * words_ * GROUP + n % GROUP];
+            for (int k = 0; k < words_; ++k) to[size_t(k) * GROUP] = from[size_t(k) * GROUP];
+            if (!bias_.empty()) some.bias_[i] = bias_[n];
+            if (!scale_.empty()) some.scale_[i] = scale_[n];
         }
+        return some;
     }
 
     // Row `n` of the weights as floats: the embedding of a token, where the two are tied.
@@ -211,7 +226,7 @@ class Linear {
             if (precision_ == Precision::fp32)
                 std::memcpy(to + k, &word, 4);
             else if (precision_ == Precision::bf16)
-                to[k] = from_bf16(uint16_t(word >> (16 * (k % 2))));
+                to[k] = from_bf16(Bf16(word >> (16 * (k % 2))));
             else
                 to[k] = float(int((word >> (8 * (k % 4))) & 255) - 128) * scale_[n];
         }
@@ -251,15 +266,14 @@ class Linear {
 
     // Six rows by a group keep 24 sums in registers; one or two rows take two groups, or they would wait for each sum.
     template <class Step>
-    void product(const Rows& x, Output to) const {
-        const int groups = grouped(out_) / GROUP;
+    void product(const Rows& x, Output to, int first, int last) const {
+        int g = first;
         if (x.count <= 2) {
-            int g = 0;
-            for (; g + 2 <= groups; g += 2) x.count == 1 ? tile<Step, 1, 2>(x, 0, g, to) : tile<Step, 2, 2>(x, 0, g, to);
-            for (; g < groups; ++g) x.count == 1 ? tile<Step, 1, 1>(x, 0, g, to) : tile<Step, 2, 1>(x, 0, g, to);
+            for (; g + 2 <= last; g += 2) x.count == 1 ? tile<Step, 1, 2>(x, 0, g, to) : tile<Step, 2, 2>(x, 0, g, to);
+            for (; g < last; ++g) x.count == 1 ? tile<Step, 1, 1>(x, 0, g, to) : tile<Step, 2, 1>(x, 0, g, to);
             return;
         }
-        for (int g = 0; g < groups; ++g) {
+        for (; g < last; ++g) {
             int r = 0;
             for (; r + 6 <= x.count; r += 6) tile<Step, 6, 1>(x, r, g, to);
             switch (x.count - r) {

@@ -96,8 +96,11 @@ struct DecoderLayer {
     Norm self_norm, memory_norm, feed_forward_norm;
 };
 
-// Buffers of one worker, kept between steps: fresh memory is dear.
+// Buffers of one worker, kept between steps, as fresh memory is dear; and who helps it.
 struct Scratch {
+    explicit Scratch(int team_size) : team(team_size) {}
+
+    Team team;
     Activations x, normed, projected, attended, inner, gated, logits;
     RowBuffer rows;
     std::vector<float> scores;
@@ -181,19 +184,20 @@ class Model {
 
     // The encoder over several sentences at once; sentence i is tokens[starts[i]] up to tokens[starts[i + 1]].
     // What the decoder's layers will look at goes to memories[i][layer].
+    template <class Cell>
     void encode(const std::vector<int>& tokens, const std::vector<int>& starts,
-                const std::vector<std::vector<Memory>*>& memories, Scratch& s) const {
+                const std::vector<std::vector<Memory<Cell>>*>& memories, Scratch& s) const {
         const int rows = int(tokens.size()), width = config_.d_model;
         float* x = s.x.resize(rows, width);
         const int stride = s.x.stride();
         for (size_t i = 0; i + 1 < starts.size(); ++i)
             for (int r = starts[i]; r < starts[i + 1]; ++r) embed(tokens[r], r - starts[i], true, x + size_t(r) * stride);
-        Memory own;
+        Memory<float> own;
         for (const auto& layer : encoder_) {
             float* normed = before(layer.attention_norm, rows, s);
             float* projected = s.projected.resize(rows, 3 * width);
             const int wide = s.projected.stride();
-            layer.query_key_value.apply(s.rows.convert(normed, rows, stride, width, precision_), projected, wide);
+            layer.query_key_value.apply(s.rows.convert(normed, rows, stride, width, precision_), projected, wide, s.team);
             float* attended = s.attended.resize(rows, width);
             for (size_t i = 0; i + 1 < starts.size(); ++i) {
                 const int first = starts[i], length = starts[i + 1] - first;
@@ -213,7 +217,7 @@ class Model {
         for (size_t layer = 0; layer < decoder_.size(); ++layer) {
             float* projected = s.projected.resize(rows, 2 * width);
             const int wide = s.projected.stride();
-            decoder_[layer].memory_key_value.apply(states, projected, wide);
+            decoder_[layer].memory_key_value.apply(states, projected, wide, s.team);
             for (size_t i = 0; i + 1 < starts.size(); ++i) {
                 const float* p = projected + size_t(starts[i]) * wide;
                 (*memories[i])[layer].fill(p, p + width, wide, starts[i + 1] - starts[i], width);
@@ -232,8 +236,8 @@ class Model {
     // x += y Wᵀ + b, and the norm of it (post-norm).
     void add(const Linear& linear, const float* y, int width, int rows, const Norm& norm, Scratch& s) const {
         const int stride = grouped(width);
-        linear.apply(s.rows.convert(y, rows, stride, width, precision_), s.x.data(), s.x.stride(), Activation::none,
-                     true);
+        linear.apply(s.rows.convert(y, rows, stride, width, precision_), s.x.data(), s.x.stride(), s.team,
+                     Activation::none, true);
         if (!config_.pre_norm)
             norm.apply(s.x.data(), s.x.data(), rows, s.x.stride(), config_.d_model, config_.epsilon);
     }
@@ -242,11 +246,11 @@ class Model {
         const Rows x = s.rows.convert(before(norm, rows, s), rows, s.x.stride(), config_.d_model, precision_);
         if (!config_.gated) {
             float* inner = s.inner.resize(rows, config_.d_ff);
-            network.inner.apply(x, inner, s.inner.stride(), config_.activation);
+            network.inner.apply(x, inner, s.inner.stride(), s.team, config_.activation);
             return add(network.outer, inner, config_.d_ff, rows, norm, s);
         }
         float* both = s.inner.resize(rows, 2 * config_.d_ff);
-        network.inner.apply(x, both, s.inner.stride());
+        network.inner.apply(x, both, s.inner.stride(), s.team);
         float* gated = s.gated.resize(rows, config_.d_ff);
         for (int r = 0; r < rows; ++r) {
             const float* gate = both + size_t(r) * s.inner.stride();

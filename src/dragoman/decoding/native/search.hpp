@@ -22,6 +22,7 @@ struct SearchConfig {
 struct Request {
     std::vector<int> source, prefix;
     int minimum, maximum;
+    std::vector<int> allowed;  // the tokens that its output may use, ascending, EOS among them; all if there are none
 };
 
 // dragoman.decoding.search.Hypothesis
@@ -43,18 +44,19 @@ inline float length_penalty(int length, float alpha) { return float(std::pow((5.
 //
 // A page is [layer, position, hypothesis, key or value, D]. It is never copied: when hypotheses branch or die, only
 // their ancestry changes, the place at which each of their positions stands.
+template <class Cell>
 class PagePool {
   public:
     PagePool(int layers, int beam, int d_model)
-        : position_(size_t(beam) * 2 * d_model), layer_(PAGE * position_), size_(layers * layer_ + LANES) {}
+        : position_(size_t(beam) * 2 * d_model), layer_(PAGE * position_), size_(layers * layer_ + 4 * LANES) {}
 
-    std::unique_ptr<float[]> take() {
-        if (free_.empty()) return std::unique_ptr<float[]>(new float[size_]());
+    std::unique_ptr<Cell[]> take() {
+        if (free_.empty()) return std::unique_ptr<Cell[]>(new Cell[size_]());
         auto page = std::move(free_.back());
         free_.pop_back();
         return page;
     }
-    void give_back(std::vector<std::unique_ptr<float[]>>& pages) {
+    void give_back(std::vector<std::unique_ptr<Cell[]>>& pages) {
         for (auto& page : pages) free_.push_back(std::move(page));
         pages.clear();
     }
@@ -62,16 +64,18 @@ class PagePool {
 
   private:
     const size_t position_, layer_, size_;
-    std::vector<std::unique_ptr<float[]>> free_;
+    std::vector<std::unique_ptr<Cell[]>> free_;
 };
 
 // A sentence in the midst of its search.
+template <class Cell>
 struct Sentence {
     size_t index;
     const Request* request;
     int position = 0;                             // tokens said so far
-    std::vector<Memory> memory;                   // [layer]
-    std::vector<std::unique_ptr<float[]>> pages;
+    Linear output;                                // of the allowed tokens, where not all are
+    std::vector<Memory<Cell>> memory;             // [layer]
+    std::vector<std::unique_ptr<Cell[]>> pages;
     std::vector<std::vector<uint16_t>> ancestry;  // [hypothesis][position]: where its keys and values stand
     std::vector<std::vector<int>> tokens;         // [hypothesis][position], best first
     std::vector<float> log_probability;           // [hypothesis]
@@ -92,12 +96,11 @@ struct Best {
         std::fill(row + vocabulary, row + end, -INFINITE);
         logits.clear();
         float least = -INFINITE;
-        for (int v = 0; v < end; v += LANES) {
-            const Floats some = load(row + v);
-            if (!any_above(some, least)) continue;
-            for (int i = 0; i < LANES; ++i)
-                if (some[i] > least) least = insert(some[i], v + i, wanted);
-        }
+        for (int v = 0; v < end; v += LANES)
+            for (uint32_t above = greater(load(row + v), least); above; above &= above - 1) {
+                const int i = v + __builtin_ctz(above);
+                if (row[i] > least) least = insert(row[i], i, wanted);
+            }
         argmax = logits.empty() ? -1 : logits.front().second;
         const float top = logits.empty() ? 0.0f : logits.front().first;
         Floats total = splat(0.0f);
@@ -107,11 +110,15 @@ struct Best {
     }
 
   private:
-    static bool any_above(Floats values, float bound) {
+    // A bit for each of sixteen that exceeds `bound`.
+    static uint32_t greater(Floats values, float bound) {
 #ifdef __AVX512F__
-        return _mm512_cmp_ps_mask(__m512(values), _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+        return _mm512_cmp_ps_mask(__m512(values), _mm512_set1_ps(bound), _CMP_GT_OQ);
 #else
-        return largest(values) > bound;
+        if (!(largest(values) > bound)) return 0;
+        uint32_t bits = 0;
+        for (int i = 0; i < LANES; ++i) bits |= uint32_t(values[i] > bound) << i;
+        return bits;
 #endif
     }
 
@@ -125,11 +132,14 @@ struct Best {
     }
 };
 
+// `Cell` is what keys and values are kept in: float, or bf16 where the weights are not float32 either.
+template <class Cell>
 class Worker {
   public:
-    Worker(const Model& model, const SearchConfig& config)
+    Worker(const Model& model, const SearchConfig& config, int team_size)
         : model_(model),
           config_(config),
+          scratch_(team_size),
           pool_(int(model.decoder().size()), config.beam, model.config().d_model) {}
 
     // Take requests in `order`, until there are none left or `cancelled`, and put what is found into `results`.
@@ -150,16 +160,16 @@ class Worker {
 
     // Logits [T, V] after each token of BOS and `target`.
     std::vector<float> logits(const std::vector<int>& source, const std::vector<int>& target) {
-        const Request request{source, target, 0, int(target.size())};
+        const Request request{source, target, 0, int(target.size()), {}};
         begin({&request}, {0});
         const int vocabulary = model_.config().target_vocabulary;
         std::vector<float> all;
         for (size_t t = 0; t <= target.size(); ++t) {
             step();
             float* row = scratch_.logits.resize(1, vocabulary);
-            model_.output().apply(model_.output_rows(1, scratch_), row, scratch_.logits.stride());
+            model_.output().apply(model_.output_rows(1, scratch_), row, scratch_.logits.stride(), scratch_.team);
             all.insert(all.end(), row, row + vocabulary);
-            Sentence& sentence = *active_[0];
+            Sentence<Cell>& sentence = *active_[0];
             if (t < target.size()) sentence.tokens[0].push_back(target[t]);
             ++sentence.position;
         }
@@ -196,12 +206,13 @@ class Worker {
     void begin(const std::vector<const Request*>& requests, const std::vector<size_t>& indices) {
         if (requests.empty()) return;
         std::vector<int> tokens, starts{0};
-        std::vector<std::vector<Memory>*> memories;
+        std::vector<std::vector<Memory<Cell>>*> memories;
         for (size_t i = 0; i < requests.size(); ++i) {
-            auto sentence = std::make_unique<Sentence>();
+            auto sentence = std::make_unique<Sentence<Cell>>();
             sentence->index = indices[i];
             sentence->request = requests[i];
             sentence->memory.resize(model_.decoder().size());
+            if (!requests[i]->allowed.empty()) sentence->output = model_.output().select(requests[i]->allowed);
             sentence->tokens.resize(1);
             sentence->ancestry.resize(1);
             sentence->log_probability = {0.0f};
@@ -245,56 +256,33 @@ class Worker {
         float* projected = scratch_.projected.resize(rows, 3 * width);
         const int wide = scratch_.projected.stride();
         layer.query_key_value.apply(scratch_.rows.convert(normed, rows, stride, width, model_.precision()), projected,
-                                    wide);
+                                    wide, scratch_.team);
         float* attended = scratch_.attended.resize(rows, width);
         int row = 0;
         for (auto& sentence : active_) {
             const int position = sentence->position;
-            float* here = sentence->pages.back().get() + pool_.offset(number, position);
+            Cell* here = sentence->pages.back().get() + pool_.offset(number, position);
             for (int h = 0; h < sentence->hypotheses(); ++h) {
                 float* p = projected + size_t(row + h) * wide;
                 model_.rotate(p, position, 2);
-                std::copy(p + width, p + 3 * width, here + size_t(h) * 2 * width);
+                for (int d = 0; d < 2 * width; ++d) put(here[size_t(h) * 2 * width + d], p[width + d]);
             }
-            for (int h = 0; h < sentence->hypotheses(); ++h, ++row)
-                attend_along(*sentence, h, number, projected + size_t(row) * wide, attended + size_t(row) * stride,
-                             width, heads);
+            for (int h = 0; h < sentence->hypotheses(); ++h, ++row) {
+                follow(*sentence, h, number);
+                attend_along(projected + size_t(row) * wide, past_, attended + size_t(row) * stride, width, heads,
+                             scratch_.scores);
+            }
         }
         model_.add(layer.self_output, attended, width, rows, layer.self_norm, scratch_);
     }
 
-    // One hypothesis looks at its own past, position by position through its ancestry.
-    void attend_along(const Sentence& sentence, int hypothesis, int layer, const float* query, float* out, int width,
-                      int heads) {
-        const int positions = sentence.position + 1, room = padded(positions), d_k = width / heads;
-        past_.resize(positions);
-        for (int t = 0; t < positions; ++t)
-            past_[t] = sentence.pages[t / PAGE].get() + pool_.offset(layer, t) +
-                       size_t(sentence.ancestry[hypothesis][t]) * 2 * width;
-        auto& scores = scratch_.scores;
-        scores.resize(size_t(heads) * room);
-        const float scale = 1.0f / std::sqrt(float(d_k));
-        for (int t = 0; t < positions; ++t)
-            for (int h = 0; h < heads; ++h)
-                scores[size_t(h) * room + t] = dot(query + h * d_k, past_[t] + h * d_k, d_k) * scale;
-        for (int h = 0; h < heads; ++h) {
-            float* weights = &scores[size_t(h) * room];
-            softmax(weights, positions);
-            for (int d = 0; d < d_k; d += LANES) {
-                Floats sums = splat(0.0f);
-                for (int t = 0; t < positions; ++t) sums += load(past_[t] + width + h * d_k + d) * weights[t];
-                std::memcpy(out + h * d_k + d, &sums, sizeof(float) * size_t(std::min(LANES, d_k - d)));
-            }
-        }
-    }
-
-    static float dot(const float* a, const float* b, int n) {
-        Floats sums = splat(0.0f);
-        int i = 0;
-        for (; i + LANES <= n; i += LANES) sums += load(a + i) * load(b + i);
-        float rest = 0.0f;
-        for (; i < n; ++i) rest += a[i] * b[i];
-        return sum(sums) + rest;
+    // Where a hypothesis's own past stands, position by position through its ancestry.
+    void follow(const Sentence<Cell>& sentence, int hypothesis, int layer) {
+        const auto& ancestry = sentence.ancestry[size_t(hypothesis)];
+        const size_t both = size_t(2 * model_.config().d_model);
+        past_.resize(ancestry.size());
+        for (size_t t = 0; t < ancestry.size(); ++t)
+            past_[t] = sentence.pages[t / PAGE].get() + pool_.offset(layer, int(t)) + ancestry[t] * both;
     }
 
     void attend_to_memory(const DecoderLayer& layer, int number, int rows) {
@@ -303,7 +291,8 @@ class Worker {
         const int stride = scratch_.x.stride();
         float* query = scratch_.projected.resize(rows, width);
         assert_same(scratch_.projected.stride(), stride);
-        layer.memory_query.apply(scratch_.rows.convert(normed, rows, stride, width, model_.precision()), query, stride);
+        layer.memory_query.apply(scratch_.rows.convert(normed, rows, stride, width, model_.precision()), query, stride,
+                                 scratch_.team);
         float* attended = scratch_.attended.resize(rows, width);
         int row = 0;
         for (auto& sentence : active_) {
@@ -321,24 +310,27 @@ class Worker {
 
     // Project onto the vocabulary, some rows at a time so that their logits stay in the cache, and advance.
     void search() {
-        const int vocabulary = model_.config().target_vocabulary;
         const Rows states = model_.output_rows(rows_, scratch_);
-        float* logits = scratch_.logits.resize(std::min(rows_, LOGIT_ROWS), vocabulary);
-        const int stride = scratch_.logits.stride();
         best_.resize(size_t(rows_));
         special_.resize(size_t(rows_));
-        size_t sentence = 0;
-        int hypothesis = 0;
-        for (int first = 0; first < rows_; first += LOGIT_ROWS) {
-            Rows some = states;
-            some.count = std::min(LOGIT_ROWS, rows_ - first);
-            some.data += size_t(first) * some.words;
-            if (some.scale) some.scale += first, some.total += first;
-            model_.output().apply(some, logits, stride);
-            for (int r = 0; r < some.count; ++r) {
-                look(*active_[sentence], logits + size_t(r) * stride, vocabulary, size_t(first + r));
-                if (++hypothesis == active_[sentence]->hypotheses()) ++sentence, hypothesis = 0;
-            }
+        owner_.clear();
+        for (size_t i = 0; i < active_.size(); ++i) owner_.insert(owner_.end(), size_t(active_[i]->hypotheses()), i);
+        for (int first = 0; first < rows_;) {
+            const Sentence<Cell>& sentence = *active_[owner_[size_t(first)]];
+            // Rows of sentences that may use all tokens go together; others by sentence.
+            int count = 1;
+            const auto together = [&](int row) {
+                const Sentence<Cell>& other = *active_[owner_[size_t(row)]];
+                return sentence.output.out() ? &other == &sentence : other.output.out() == 0 && count < LOGIT_ROWS;
+            };
+            while (first + count < rows_ && together(first + count)) ++count;
+            const Linear& output = sentence.output.out() ? sentence.output : model_.output();
+            float* logits = scratch_.logits.resize(count, output.out());
+            const int stride = scratch_.logits.stride();
+            output.apply(states.part(first, count), logits, stride, scratch_.team);
+            for (int r = 0; r < count; ++r)
+                look(*active_[owner_[size_t(first + r)]], logits + size_t(r) * stride, output.out(), size_t(first + r));
+            first += count;
         }
         size_t row = 0;
         for (auto& each : active_) {
@@ -348,21 +340,26 @@ class Worker {
         }
     }
 
-    // The best of one row; the tokens that are never said do not count, but for asking whether EOS was the model's own.
-    void look(const Sentence& sentence, float* row, int vocabulary, size_t number) {
+    // The best of one row, [vocabulary] or the allowed part of it; that of EOS (or of a forced token) is kept apart.
+    void look(const Sentence<Cell>& sentence, float* row, int vocabulary, size_t number) {
         const Request& request = *sentence.request;
         const int position = sentence.position;
-        if (position < int(request.prefix.size()))
-            special_[number] = row[request.prefix[size_t(position)]];
-        else
-            special_[number] = row[EOS];
+        const bool forced = position < int(request.prefix.size());
+        const auto& allowed = request.allowed;
+        const int token = forced ? request.prefix[size_t(position)] : EOS;
+        const auto place = allowed.empty() ? token : std::lower_bound(allowed.begin(), allowed.end(), token) - allowed.begin();
+        special_[number] = row[place];
         // Four more than are wanted, as PAD, UNK, BOS and EOS may be among them.
-        best_[number].find(row, vocabulary, std::min(2 * config_.beam + 4, vocabulary));
-        if (!std::isfinite(best_[number].log_normaliser)) throw std::domain_error("a probability is not a number");
+        Best& best = best_[number];
+        best.find(row, vocabulary, std::min(2 * config_.beam + 4, vocabulary));
+        if (!std::isfinite(best.log_normaliser)) throw std::domain_error("a probability is not a number");
+        if (allowed.empty()) return;
+        for (auto& each : best.logits) each.second = allowed[size_t(each.second)];
+        best.argmax = allowed[size_t(best.argmax)];
     }
 
     // dragoman.decoding.beam._advance, for one sentence.
-    void advance(Sentence& sentence, size_t first_row) {
+    void advance(Sentence<Cell>& sentence, size_t first_row) {
         const Request& request = *sentence.request;
         const int position = sentence.position, beam = config_.beam;
         const bool forced = position < int(request.prefix.size()), at_limit = position >= request.maximum;
@@ -405,7 +402,7 @@ class Worker {
         ++sentence.position;
     }
 
-    void end(Sentence& sentence, const Candidate& candidate, const Best& parent) {
+    void end(Sentence<Cell>& sentence, const Candidate& candidate, const Best& parent) {
         const int position = sentence.position;
         Hypothesis hypothesis{sentence.tokens[size_t(candidate.parent)], candidate.log_probability,
                               candidate.log_probability / length_penalty(position + 1, config_.length_penalty),
@@ -418,7 +415,7 @@ class Worker {
     }
 
     // dragoman.decoding.beam._decided, after `advance`.
-    bool done(const Sentence& sentence) const {
+    bool done(const Sentence<Cell>& sentence) const {
         const int last = sentence.position - 1;
         if (sentence.hypotheses() == 0 || last >= sentence.request->maximum) return true;
         if (int(sentence.finished.size()) < config_.n_best) return false;
@@ -428,7 +425,7 @@ class Worker {
         return int(sentence.finished.size()) == config_.beam && needed >= running / length_penalty(last + 1, alpha);
     }
 
-    void finish(Sentence& sentence, std::vector<std::vector<Hypothesis>>& results) {
+    void finish(Sentence<Cell>& sentence, std::vector<std::vector<Hypothesis>>& results) {
         auto& finished = sentence.finished;
         if (int(finished.size()) > config_.n_best) finished.resize(size_t(config_.n_best));
         results[sentence.index] = std::move(finished);
@@ -439,14 +436,15 @@ class Worker {
 
     const Model& model_;
     const SearchConfig config_;
-    PagePool pool_;
     Scratch scratch_;
-    std::vector<std::unique_ptr<Sentence>> active_;
+    PagePool<Cell> pool_;
+    std::vector<std::unique_ptr<Sentence<Cell>>> active_;
     int rows_ = 0;
     std::vector<Best> best_;
     std::vector<float> special_;  // [row]: the logit of EOS, or of the token that is forced
+    std::vector<size_t> owner_;   // [row]: which sentence it belongs to
     std::vector<Candidate> candidates_;
-    std::vector<const float*> past_;
+    std::vector<const Cell*> past_;
 };
 
 }  // namespace dragoman

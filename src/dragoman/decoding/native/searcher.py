@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dragoman.data.subwords import EOS
 from dragoman.decoding.native import Build, Precision, cores
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig
+from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import UserError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import open_weights
@@ -34,6 +35,7 @@ class NativeSearcher:
         threads: None: one for each core.
         batch_sentences, batch_tokens: bounds of a thread's batch; the second counts source tokens times the beam. A
             longer sentence is searched for alone.
+        shortlist: each sentence uses its own part of the vocabulary; probabilities are then among that part.
 
     Raises:
         UserError: when the weights are missing, damaged, or do not fit the settings.
@@ -50,6 +52,7 @@ class NativeSearcher:
         threads: int | None = None,
         batch_sentences: int = BATCH_SENTENCES,
         batch_tokens: int = 4096,
+        shortlist: Shortlist | None = None,
     ) -> None:
         for name, value in (("threads", threads), ("batch_sentences", batch_sentences), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
@@ -57,12 +60,13 @@ class NativeSearcher:
         self.threads = threads or cores()
         self.batch_sentences, self.batch_tokens = batch_sentences, batch_tokens
         self._model = _load(directory, config, build, precision)
-        self._build, self._precision = build, precision
+        self._build, self._precision, self._shortlist = build, precision, shortlist
 
     @property
     def description(self) -> str:
         """See `Searcher`."""
-        return f"compiled for {self._build.instructions}, {self._precision}, {self.threads} threads"
+        shortlist = ", shortlist" if self._shortlist else ""
+        return f"compiled for {self._build.instructions}, {self._precision}, {self.threads} threads{shortlist}"
 
     @property
     def weight_bytes(self) -> int:
@@ -93,7 +97,10 @@ class NativeSearcher:
                 length_penalty=config.length_penalty,
                 batch_sentences=self.batch_sentences,
                 batch_tokens=self.batch_tokens,
-                threads=min(self.threads, len(pieces)),
+                threads=self.threads,
+                allowed=[self._shortlist.allowed([*piece.source, EOS], piece.prefix) for piece in pieces]
+                if self._shortlist
+                else [],
             )
         except IndexError as error:
             raise UserError(

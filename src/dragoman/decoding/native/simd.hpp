@@ -31,23 +31,67 @@ inline Ints splat(int32_t x) { return Ints{} + x; }
 
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
 
-// Pairwise, in one order on every machine.
+// Halves onto each other, in one order on every machine.
 template <class Combine>
 inline float across(Floats v, Combine combine) {
-    float a[LANES];
-    std::memcpy(a, &v, sizeof a);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) a[i] = combine(a[i], a[i + half]);
-    return a[0];
+    using Eight = float __attribute__((vector_size(32)));
+    using Four = float __attribute__((vector_size(16)));
+    const Eight eight = combine(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                                __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+    const Four four = combine(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
+                              __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+    const Four two = combine(four, __builtin_shufflevector(four, four, 2, 3, 0, 1));
+    return combine(two, __builtin_shufflevector(two, two, 1, 0, 3, 2))[0];
 }
 
 inline float sum(Floats v) {
-    return across(v, [](float a, float b) { return a + b; });
+    return across(v, [](auto a, auto b) { return a + b; });
 }
 
 inline float largest(Floats v) {
-    return across(v, [](float a, float b) { return a > b ? a : b; });
+    return across(v, [](auto a, auto b) { return a > b ? a : b; });
 }
+
+// bf16 is the upper half of a float, rounded to the nearest, ties to even.
+using Bf16 = uint16_t;
+
+inline Bf16 to_bf16(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, 4);
+    return Bf16((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+inline float from_bf16(Bf16 x) {
+    const uint32_t bits = uint32_t(x) << 16;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+}
+
+inline Floats load(const Bf16* from) {
+    using Halves = uint16_t __attribute__((vector_size(32)));
+    using Words = uint32_t __attribute__((vector_size(64)));
+    Halves halves;
+    std::memcpy(&halves, from, sizeof halves);
+    const Words bits = __builtin_convertvector(halves, Words) << 16;
+    Floats v;
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+inline void store(Bf16* to, Floats v) {
+    using Halves = uint16_t __attribute__((vector_size(32)));
+    using Words = uint32_t __attribute__((vector_size(64)));
+    Words bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    const Halves halves = __builtin_convertvector((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, Halves);
+    std::memcpy(to, &halves, sizeof halves);
+}
+
+inline float get(float x) { return x; }
+inline float get(Bf16 x) { return from_bf16(x); }
+inline void put(float& to, float x) { to = x; }
+inline void put(Bf16& to, float x) { to = to_bf16(x); }
 
 // To the nearest integer, ties to even: beyond 2^23 a float has no fraction left. For |x| < 2^22.
 inline Ints nearest(Floats x) {

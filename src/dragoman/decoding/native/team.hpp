@@ -1,0 +1,82 @@
+// Threads that share one worker's products, for when there are fewer sentences than cores.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace dragoman {
+
+// A leader and its helpers. Work comes every few microseconds, so that helpers wait for it awake; parts are claimed one
+// by one, and the leader takes all that no helper has begun: a helper that the system has put aside delays nothing but
+// the part that it is at.
+class Team {
+  public:
+    explicit Team(int size) {
+        for (int i = 1; i < size; ++i) helpers_.emplace_back([this] { help(); });
+    }
+    Team(const Team&) = delete;
+    ~Team() {
+        ended_.store(true);
+        for (auto& helper : helpers_) helper.join();
+    }
+
+    int size() const { return int(helpers_.size()) + 1; }
+
+    // Call `part(i)` for every i below `parts`, and return when all are done.
+    void share(int parts, const std::function<void(int)>& part) {
+        if (helpers_.empty() || parts < 2) {
+            for (int i = 0; i < parts; ++i) part(i);
+            return;
+        }
+        // Closed, and nobody inside: `work_` may change before `next_` opens it.
+        work_ = &part;
+        parts_.store(parts);
+        done_.store(0);
+        next_.store(0);
+        claim();
+        while (done_.load() < parts) pause();
+        // Close, and let go who is just looking whether a part is left.
+        next_.store(CLOSED);
+        while (inside_.load() > 0) pause();
+    }
+
+  private:
+    static constexpr int CLOSED = 1 << 30;
+
+    void claim() {
+        for (int i = next_.fetch_add(1); i < parts_.load(); i = next_.fetch_add(1)) {
+            (*work_)(i);
+            done_.fetch_add(1);
+        }
+    }
+
+    void help() {
+        int idle = 0;
+        while (!ended_.load()) {
+            if (next_.load() < parts_.load()) {
+                inside_.fetch_add(1);
+                if (next_.load() < parts_.load()) claim();
+                inside_.fetch_sub(1);
+                idle = 0;
+            } else if (++idle > 20'000)
+                std::this_thread::yield();
+            else
+                pause();
+        }
+    }
+
+    static void pause() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+
+    std::vector<std::thread> helpers_;
+    const std::function<void(int)>* work_ = nullptr;
+    std::atomic<int> parts_{0}, next_{CLOSED}, done_{0}, inside_{0};
+    std::atomic<bool> ended_{false};
+};
+
+}  // namespace dragoman
