@@ -93,14 +93,15 @@ def learn_shortlist(
     code, token, lengths = _pairs_of_subwords(sources, targets)
     unique, entry = np.unique(code, return_inverse=True)
     source_of = unique >> 32
-    probability = np.ones(len(unique))
+    probability: NDArray[np.float64] = np.ones(len(unique))
     for number in range(ROUNDS):
         probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]
         weight = probability[entry]
         # P(t_j | source) = Σ_i p(t_j | s_i) / S: how much of each target subword each source subword explains.
         explained = np.bincount(token, weight)
         tell(number + 1, float(np.log(explained / lengths).mean()))
-        probability = np.bincount(entry, weight / explained[token], minlength=len(unique))
+        expected = np.bincount(entry, weight / explained[token], minlength=len(unique))
+        probability = np.asarray(expected, dtype=np.float64)
     probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]
     counts = np.bincount(np.concatenate([np.asarray(row, dtype=np.int64) for row in targets]))
     always = np.union1d(np.argsort(-counts, kind="stable")[:frequent], np.array([EOS, *special]))
