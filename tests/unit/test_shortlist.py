@@ -160,26 +160,18 @@ def test_a_translator_with_a_shortlist(tmp_path: Path) -> None:
 
 
 @needs_engine
-def test_what_search_counts_on_is_checked(tmp_path: Path) -> None:
+def test_what_search_counts_on_is_checked() -> None:
     """The compiled code takes no list that would lead it astray."""
-    write(tmp_path)
-    config = write(tmp_path)
-    model = searcher(tmp_path, config)._model
-    for allowed in ([4, 5], [EOS, 3], [EOS, 70], [EOS, 9, 4], [-1, EOS]):
-        with pytest.raises(ValueError, match=r"ascend|vocabulary"):
-            model.search(
-                sources=[[5, EOS]],
-                prefixes=[[]],
-                minimum=[1],
-                maximum=[5],
-                beam=2,
-                n_best=1,
-                length_penalty=1.0,
-                batch_sentences=1,
-                batch_tokens=100,
-                threads=1,
-                allowed=[allowed],
-            )
+    for always, likely, starts in (
+        ([4], [5], [0, 1]),
+        ([EOS, 70], [5], [0, 1]),
+        ([EOS], [-1], [0, 1]),
+        ([EOS], [5, 6], [0, 1]),
+        ([EOS], [5, 6], [0, 3, 2]),
+        ([EOS], [5, 6], []),
+    ):
+        with pytest.raises(ValueError, match=r"vocabulary|end|follow"):
+            BUILDS[0].module.Shortlist(always, likely, starts, 70)
 
 
 @needs_engine

@@ -16,9 +16,9 @@ class LearnShortlist:
     """A model directory; the shortlist is written into it."""
     corpus: Positional[tuple[str, ...]]
     """What it was trained on: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
-    likely: int = 40
+    likely: int = 100
     """Target subwords kept for each source subword."""
-    frequent: int = 200
+    frequent: int = 500
     """Target subwords that every sentence may use, the most frequent ones."""
     pairs: int = 100_000
     """Read so many pairs at most; about 10 KB of memory for each."""

@@ -176,7 +176,7 @@ class Linear {
     }
 
     int out() const { return out_; }
-    size_t bytes() const { return packed_.size() * 4 + (bias_.size() + scale_.size()) * 4; }
+    size_t bytes() const { return (packed_.size() + channels_.size()) * 4 + (bias_.size() + scale_.size()) * 4; }
 
     // y [R, stride] = activation(x Wᵀ + b), or with `residual` y += it; columns up to `grouped(out)` are written.
     void apply(const Rows& x, float* y, int stride, Team& team, Activation activation = Activation::none,
@@ -195,10 +195,19 @@ class Linear {
         });
     }
 
-    // The channels `rows` alone, in that order: the words of the vocabulary that a sentence may use.
-    Linear select(const std::vector<int>& rows) const {
+    // Keep a second copy, channel by channel, from which `select` reads whole cache lines.
+    void allow_selection() {
+        if (!channels_.empty()) return;
+        channels_.resize(size_t(out_) * words_);
+        for (size_t n = 0; n < size_t(out_); ++n)
+            for (size_t k = 0; k < size_t(words_); ++k)
+                channels_[n * words_ + k] = packed_[(n / GROUP * words_ + k) * GROUP + n % GROUP];
+    }
+
+    // The channels `chosen` alone, in that order: the words of the vocabulary that a sentence may use.
+    Linear select(const std::vector<int>& chosen) const {
         Linear some;
-        some.out_ = int(rows.size());
+        some.out_ = int(chosen.size());
         some.in_ = in_;
         some.precision_ = precision_;
         some.words_ = words_;
@@ -206,11 +215,11 @@ class Linear {
         some.packed_.assign(channels * words_, precision_ == Precision::int8 ? 0x80808080u : 0u);
         if (!bias_.empty()) some.bias_.assign(channels, 0.0f);
         if (!scale_.empty()) some.scale_.assign(channels, 0.0f);
-        for (size_t i = 0; i < rows.size(); ++i) {
-            const size_t n = size_t(rows[i]);
+        for (size_t i = 0; i < chosen.size(); ++i) {
+            const size_t n = size_t(chosen[i]);
             uint32_t* to = &some.packed_[i / GROUP * words_ * GROUP + i % GROUP];
-            const uint32_t* from = &packed_[n / GROUP * words_ * GROUP + n % GROUP];
-            for (int k = 0; k < words_; ++k) to[size_t(k) * GROUP] = from[size_t(k) * GROUP];
+            const uint32_t* from = &channels_[n * words_];
+            for (int k = 0; k < words_; ++k) to[size_t(k) * GROUP] = from[k];
             if (!bias_.empty()) some.bias_[i] = bias_[n];
             if (!scale_.empty()) some.scale_[i] = scale_[n];
         }
@@ -332,7 +341,7 @@ class Linear {
     int out_ = 0, in_ = 0;
     Precision precision_ = Precision::fp32;
     int words_ = 0;
-    std::vector<uint32_t> packed_;
+    std::vector<uint32_t> packed_, channels_;
     std::vector<float> bias_, scale_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -96,11 +97,15 @@ struct DecoderLayer {
     Norm self_norm, memory_norm, feed_forward_norm;
 };
 
-// Buffers of one worker, kept between steps, as fresh memory is dear; and who helps it.
+// Sines and cosines by position: [length, D], or of rotary ones [length, D / H].
+using Positions = std::shared_ptr<const std::vector<float>>;
+
+// Buffers of one worker, kept between steps, as fresh memory is dear; who helps it; and the positions it may need.
 struct Scratch {
-    explicit Scratch(int team_size) : team(team_size) {}
+    Scratch(int team_size, Positions table) : team(team_size), positions(std::move(table)) {}
 
     Team team;
+    const Positions positions;
     Activations x, normed, projected, attended, inner, gated, logits;
     RowBuffer rows;
     std::vector<float> scores;
@@ -151,23 +156,29 @@ class Model {
         return all;
     }
 
-    // Make the table of positions long enough; call it before workers read it.
-    void prepare_positions(int length) {
-        const std::lock_guard<std::mutex> guard(table_lock_);
+    // Make ready for sentences that use a part of the vocabulary; call it before workers read it.
+    void prepare_selection() {
+        const std::lock_guard<std::mutex> guard(lock_);
+        output_.allow_selection();
+    }
+
+    // The table of positions, for `length` of them at least; others may be using a shorter one.
+    Positions positions(int length) {
+        const std::lock_guard<std::mutex> guard(lock_);
         const int width = config_.rotary ? config_.d_model / config_.heads : config_.d_model;
-        if (config_.learned_positions || length <= table_length_) return;
-        table_.resize(size_t(length) * width);
-        for (int p = table_length_; p < length; ++p)
+        if (config_.learned_positions || size_t(length) * width <= table_->size()) return table_;
+        auto table = std::make_shared<std::vector<float>>(size_t(length) * width);
+        for (int p = 0; p < length; ++p)
             for (int d = 0; d < width; d += 2) {
                 const double angle = p / std::pow(10'000.0, double(d) / width);
-                table_[size_t(p) * width + d] = float(std::sin(angle));
-                table_[size_t(p) * width + d + 1] = float(std::cos(angle));
+                (*table)[size_t(p) * width + d] = float(std::sin(angle));
+                (*table)[size_t(p) * width + d + 1] = float(std::cos(angle));
             }
-        table_length_ = length;
+        return table_ = table;
     }
 
     // Token embeddings times √d_model, plus positions (section 3.4), into `to` [D].
-    void embed(int token, int position, bool of_source, float* to) const {
+    void embed(int token, int position, bool of_source, const Scratch& s, float* to) const {
         const int width = config_.d_model;
         (of_source ? source_embedding_ : target_embedding_)->row(token, to);
         const float scale = std::sqrt(float(width));
@@ -178,7 +189,7 @@ class Model {
         if (config_.learned_positions)
             added = &(of_source ? source_positions_ : target_positions_)[size_t(position) * width];
         else if (!config_.rotary)
-            added = &table_[size_t(position) * width];
+            added = s.positions->data() + size_t(position) * width;
         for (int d = 0; d < width; ++d) to[d] = to[d] * scale + (added ? added[d] : 0.0f);
     }
 
@@ -191,7 +202,7 @@ class Model {
         float* x = s.x.resize(rows, width);
         const int stride = s.x.stride();
         for (size_t i = 0; i + 1 < starts.size(); ++i)
-            for (int r = starts[i]; r < starts[i + 1]; ++r) embed(tokens[r], r - starts[i], true, x + size_t(r) * stride);
+            for (int r = starts[i]; r < starts[i + 1]; ++r) embed(tokens[r], r - starts[i], true, s, x + size_t(r) * stride);
         Memory<float> own;
         for (const auto& layer : encoder_) {
             float* normed = before(layer.attention_norm, rows, s);
@@ -202,7 +213,7 @@ class Model {
             for (size_t i = 0; i + 1 < starts.size(); ++i) {
                 const int first = starts[i], length = starts[i + 1] - first;
                 float* p = projected + size_t(first) * wide;
-                for (int t = 0; t < length; ++t) rotate(p + size_t(t) * wide, t, 2);
+                for (int t = 0; t < length; ++t) rotate(p + size_t(t) * wide, t, 2, s);
                 own.fill(p + width, p + 2 * width, wide, length, width);
                 // Queries become what they attended to: [length, wide] in place, then [length, stride].
                 attend(p, own, p, length, wide, width, config_.heads, s.scores);
@@ -264,10 +275,10 @@ class Model {
     }
 
     // Turn the first `parts` of [query | key | value] by a position (Su et al., 2021), if the model has rotary ones.
-    void rotate(float* x, int position, int parts) const {
+    void rotate(float* x, int position, int parts, const Scratch& s) const {
         if (!config_.rotary) return;
         const int d_k = config_.d_model / config_.heads;
-        const float* angles = &table_[size_t(position) * d_k];
+        const float* angles = s.positions->data() + size_t(position) * d_k;
         for (int d = 0; d < parts * config_.d_model; d += 2) {
             const float sine = angles[d % d_k], cosine = angles[d % d_k + 1], even = x[d], odd = x[d + 1];
             x[d] = even * cosine - odd * sine;
@@ -363,9 +374,9 @@ class Model {
     std::vector<EncoderLayer> encoder_;
     std::vector<DecoderLayer> decoder_;
     Norm encoder_norm_, decoder_norm_;
-    std::vector<float> source_positions_, target_positions_, table_;
-    int table_length_ = 0;
-    std::mutex table_lock_;
+    std::vector<float> source_positions_, target_positions_;
+    Positions table_ = std::make_shared<std::vector<float>>();
+    std::mutex lock_;
 };
 
 }  // namespace dragoman

@@ -81,15 +81,6 @@ void check(const std::vector<int>& tokens, int vocabulary) {
         if (token < 0 || token >= vocabulary) throw std::invalid_argument("a token beyond the vocabulary");
 }
 
-// Ascending, and with EOS and all of the prefix: search counts on it.
-void check_allowed(const std::vector<int>& allowed, const std::vector<int>& prefix, int vocabulary) {
-    check(allowed, vocabulary);
-    const auto holds = [&](int token) { return std::binary_search(allowed.begin(), allowed.end(), token); };
-    if (std::adjacent_find(allowed.begin(), allowed.end(), std::greater_equal<>()) != allowed.end() || !holds(EOS) ||
-        !std::all_of(prefix.begin(), prefix.end(), holds))
-        throw std::invalid_argument("allowed tokens ascend, and have EOS and the prefix among them");
-}
-
 // Run `work` in so many threads, without Python's lock, and let a signal (Ctrl-C) end it by setting `cancelled`.
 void run_together(int threads, std::atomic<bool>& cancelled, const std::function<void()>& work) {
     std::mutex lock;
@@ -129,12 +120,13 @@ void run_together(int threads, std::atomic<bool>& cancelled, const std::function
 
 // Keys and values are as exact as the weights: float beside float, else bf16.
 template <class Use>
-void with_worker(const Model& model, const dragoman::SearchConfig& config, int team_size, const Use& use) {
+void with_worker(const Model& model, const dragoman::SearchConfig& config, const Shortlist* shortlist,
+                 const Positions& positions, int team_size, const Use& use) {
     if (model.precision() == Precision::fp32) {
-        Worker<float> worker(model, config, team_size);
+        Worker<float> worker(model, config, shortlist, positions, team_size);
         use(worker);
     } else {
-        Worker<Bf16> worker(model, config, team_size);
+        Worker<Bf16> worker(model, config, shortlist, positions, team_size);
         use(worker);
     }
 }
@@ -143,21 +135,16 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
                                            const std::vector<std::vector<int>>& prefixes,
                                            const std::vector<int>& minimum, const std::vector<int>& maximum, int beam,
                                            int n_best, float length_penalty, int batch_sentences, int batch_tokens,
-                                           int threads, const std::vector<std::vector<int>>& allowed) {
+                                           int threads, const Shortlist* shortlist) {
     const size_t count = sources.size();
-    if (prefixes.size() != count || minimum.size() != count || maximum.size() != count ||
-        (!allowed.empty() && allowed.size() != count))
+    if (prefixes.size() != count || minimum.size() != count || maximum.size() != count)
         throw std::invalid_argument("sources, prefixes and lengths differ in number");
     std::vector<Request> requests;
     int longest = 1;
     for (size_t i = 0; i < count; ++i) {
         check(sources[i], model.config().source_vocabulary);
         check(prefixes[i], model.config().target_vocabulary);
-        requests.push_back({sources[i], prefixes[i], minimum[i], maximum[i], {}});
-        if (!allowed.empty()) {
-            check_allowed(allowed[i], prefixes[i], model.config().target_vocabulary);
-            requests.back().allowed = allowed[i];
-        }
+        requests.push_back({sources[i], prefixes[i], minimum[i], maximum[i]});
         longest = std::max({longest, int(sources[i].size()), maximum[i] + 1});
     }
     std::vector<size_t> order(count);
@@ -166,14 +153,15 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
     std::vector<std::vector<Hypothesis>> results(count);
-    model.prepare_positions(longest);
+    const Positions positions = model.positions(longest);
+    if (shortlist) model.prepare_selection();
     std::atomic<size_t> next{0};
     std::atomic<bool> cancelled{false};
     const dragoman::SearchConfig settings{beam, n_best, length_penalty, batch_sentences, batch_tokens};
     // A thread for each sentence at most; with threads to spare, they help.
     const int workers = std::max(1, std::min(threads, int(count)));
     run_together(workers, cancelled, [&] {
-        with_worker(model, settings, std::min(threads / workers, MOST_HELP),
+        with_worker(model, settings, shortlist, positions, std::min(threads / workers, MOST_HELP),
                     [&](auto& worker) { worker.run(requests, order, next, cancelled, results); });
     });
     std::vector<std::vector<py::tuple>> found(count);
@@ -187,9 +175,8 @@ py::array_t<float> logits(Model& model, const std::vector<int>& source, const st
     check(source, model.config().source_vocabulary);
     check(target, model.config().target_vocabulary);
     const int longest = int(std::max(source.size(), target.size() + 1));
-    model.prepare_positions(longest);
     std::vector<float> values;
-    with_worker(model, {1, 1, 0.0f, 1, 1}, 1, [&](auto& worker) { values = worker.logits(source, target); });
+    with_worker(model, {1, 1, 0.0f, 1, 1}, nullptr, model.positions(longest), 1, [&](auto& worker) { values = worker.logits(source, target); });
     py::array_t<float> array({py::ssize_t(target.size() + 1), py::ssize_t(model.config().target_vocabulary)});
     std::copy(values.begin(), values.end(), array.mutable_data());
     return array;
@@ -209,11 +196,14 @@ PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
             PyErr_SetString(PyExc_FloatingPointError, e.what());
         }
     });
+    py::class_<Shortlist>(m, "Shortlist", py::module_local())
+        .def(py::init<std::vector<int>, std::vector<int>, std::vector<int>, int>(), py::arg("always"),
+             py::arg("likely"), py::arg("starts"), py::arg("target_vocabulary"));
     py::class_<Model>(m, "Model", py::module_local())
         .def(py::init(&build), py::arg("config"), py::arg("weights"), py::arg("precision"))
         .def_property_readonly("bytes", &Model::bytes)
         .def("search", &search, py::kw_only(), py::arg("sources"), py::arg("prefixes"), py::arg("minimum"),
              py::arg("maximum"), py::arg("beam"), py::arg("n_best"), py::arg("length_penalty"),
-             py::arg("batch_sentences"), py::arg("batch_tokens"), py::arg("threads"), py::arg("allowed"))
+             py::arg("batch_sentences"), py::arg("batch_tokens"), py::arg("threads"), py::arg("shortlist").none(true))
         .def("logits", &logits, py::arg("source"), py::arg("target"));
 }

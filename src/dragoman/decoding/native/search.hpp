@@ -22,7 +22,37 @@ struct SearchConfig {
 struct Request {
     std::vector<int> source, prefix;
     int minimum, maximum;
-    std::vector<int> allowed;  // the tokens that its output may use, ascending, EOS among them; all if there are none
+};
+
+// dragoman.decoding.shortlist.Shortlist
+class Shortlist {
+  public:
+    Shortlist(std::vector<int> always, std::vector<int> likely, std::vector<int> starts, int target_vocabulary)
+        : always_(std::move(always)), likely_(std::move(likely)), starts_(std::move(starts)) {
+        const auto known = [=](int token) { return token >= 0 && token < target_vocabulary; };
+        if (!std::all_of(always_.begin(), always_.end(), known) || !std::all_of(likely_.begin(), likely_.end(), known))
+            throw std::invalid_argument("a token beyond the vocabulary");
+        if (std::find(always_.begin(), always_.end(), EOS) == always_.end())
+            throw std::invalid_argument("a shortlist without the end of a sentence");
+        if (starts_.empty() || starts_.front() != 0 || starts_.back() != int(likely_.size()) ||
+            !std::is_sorted(starts_.begin(), starts_.end()))
+            throw std::invalid_argument("the parts of a shortlist do not follow each other");
+    }
+
+    // What the output of a request may use, ascending.
+    std::vector<int> allowed(const Request& request) const {
+        std::vector<int> tokens(always_);
+        tokens.insert(tokens.end(), request.prefix.begin(), request.prefix.end());
+        for (const int s : request.source)
+            if (size_t(s) + 1 < starts_.size())
+                tokens.insert(tokens.end(), likely_.begin() + starts_[size_t(s)], likely_.begin() + starts_[size_t(s) + 1]);
+        std::sort(tokens.begin(), tokens.end());
+        tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+        return tokens;
+    }
+
+  private:
+    std::vector<int> always_, likely_, starts_;
 };
 
 // dragoman.decoding.search.Hypothesis
@@ -73,7 +103,8 @@ struct Sentence {
     size_t index;
     const Request* request;
     int position = 0;                             // tokens said so far
-    Linear output;                                // of the allowed tokens, where not all are
+    std::vector<int> allowed;                     // tokens, ascending, EOS among them; none: all are allowed
+    Linear output;                                // of the allowed tokens
     std::vector<Memory<Cell>> memory;             // [layer]
     std::vector<std::unique_ptr<Cell[]>> pages;
     std::vector<std::vector<uint16_t>> ancestry;  // [hypothesis][position]: where its keys and values stand
@@ -136,10 +167,12 @@ struct Best {
 template <class Cell>
 class Worker {
   public:
-    Worker(const Model& model, const SearchConfig& config, int team_size)
+    Worker(const Model& model, const SearchConfig& config, const Shortlist* shortlist, Positions positions,
+           int team_size)
         : model_(model),
           config_(config),
-          scratch_(team_size),
+          shortlist_(shortlist),
+          scratch_(team_size, std::move(positions)),
           pool_(int(model.decoder().size()), config.beam, model.config().d_model) {}
 
     // Take requests in `order`, until there are none left or `cancelled`, and put what is found into `results`.
@@ -160,7 +193,7 @@ class Worker {
 
     // Logits [T, V] after each token of BOS and `target`.
     std::vector<float> logits(const std::vector<int>& source, const std::vector<int>& target) {
-        const Request request{source, target, 0, int(target.size()), {}};
+        const Request request{source, target, 0, int(target.size())};
         begin({&request}, {0});
         const int vocabulary = model_.config().target_vocabulary;
         std::vector<float> all;
@@ -212,7 +245,10 @@ class Worker {
             sentence->index = indices[i];
             sentence->request = requests[i];
             sentence->memory.resize(model_.decoder().size());
-            if (!requests[i]->allowed.empty()) sentence->output = model_.output().select(requests[i]->allowed);
+            if (shortlist_) {
+                sentence->allowed = shortlist_->allowed(*requests[i]);
+                sentence->output = model_.output().select(sentence->allowed);
+            }
             sentence->tokens.resize(1);
             sentence->ancestry.resize(1);
             sentence->log_probability = {0.0f};
@@ -237,7 +273,8 @@ class Worker {
             for (int h = 0; h < sentence->hypotheses(); ++h, ++row) {
                 sentence->ancestry[h].push_back(uint16_t(h));
                 const auto& said = sentence->tokens[h];
-                model_.embed(said.empty() ? BOS : said.back(), sentence->position, false, x + size_t(row) * stride);
+                model_.embed(said.empty() ? BOS : said.back(), sentence->position, false, scratch_,
+                             x + size_t(row) * stride);
             }
         }
         for (size_t i = 0; i < model_.decoder().size(); ++i) {
@@ -264,7 +301,7 @@ class Worker {
             Cell* here = sentence->pages.back().get() + pool_.offset(number, position);
             for (int h = 0; h < sentence->hypotheses(); ++h) {
                 float* p = projected + size_t(row + h) * wide;
-                model_.rotate(p, position, 2);
+                model_.rotate(p, position, 2, scratch_);
                 for (int d = 0; d < 2 * width; ++d) put(here[size_t(h) * 2 * width + d], p[width + d]);
             }
             for (int h = 0; h < sentence->hypotheses(); ++h, ++row) {
@@ -345,7 +382,7 @@ class Worker {
         const Request& request = *sentence.request;
         const int position = sentence.position;
         const bool forced = position < int(request.prefix.size());
-        const auto& allowed = request.allowed;
+        const auto& allowed = sentence.allowed;
         const int token = forced ? request.prefix[size_t(position)] : EOS;
         const auto place = allowed.empty() ? token : std::lower_bound(allowed.begin(), allowed.end(), token) - allowed.begin();
         special_[number] = row[place];
@@ -436,6 +473,7 @@ class Worker {
 
     const Model& model_;
     const SearchConfig config_;
+    const Shortlist* const shortlist_;  // or null
     Scratch scratch_;
     PagePool<Cell> pool_;
     std::vector<std::unique_ptr<Sentence<Cell>>> active_;

@@ -60,7 +60,10 @@ class NativeSearcher:
         self.threads = threads or cores()
         self.batch_sentences, self.batch_tokens = batch_sentences, batch_tokens
         self._model = _load(directory, config, build, precision)
-        self._build, self._precision, self._shortlist = build, precision, shortlist
+        self._build, self._precision = build, precision
+        self._shortlist = shortlist and build.module.Shortlist(
+            shortlist.always, shortlist.likely, shortlist.starts, config.target_vocabulary
+        )
 
     @property
     def description(self) -> str:
@@ -98,9 +101,7 @@ class NativeSearcher:
                 batch_sentences=self.batch_sentences,
                 batch_tokens=self.batch_tokens,
                 threads=self.threads,
-                allowed=[self._shortlist.allowed([*piece.source, EOS], piece.prefix) for piece in pieces]
-                if self._shortlist
-                else [],
+                shortlist=self._shortlist,
             )
         except IndexError as error:
             raise UserError(
