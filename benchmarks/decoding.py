@@ -4,10 +4,12 @@
 
 The same weights are exported to each system; text in, text out, with the same subwords. The systems run in processes
 of their own, one after the other and interleaved, each on all the cores: Dragoman with a thread a core, CTranslate2
-with one translator a core or one translator with a thread a core, with the instructions that it chooses or is told to
-take, whatever proves fastest (`--settings`). "Batch 1" is a sentence at a time for each of them. What is slow gets a
-part of the sentences (the column says how many); rates are in subwords of output a second. Memory and the time from
-process start to a first translation are those of fresh processes; the import of torch is not counted in memory.
+with one translator a core, with the instructions that it chooses or is told to take. "Batch 1" is a sentence at a time
+for each thread or translator. "Alone" is one sentence after the other with nothing beside it, where all the cores may
+work on the one: there CTranslate2 also runs as one translator with a thread a core. Ratios are to the fastest setting
+of its int8. What is slow gets a part of the sentences (`some_of`); rates are in subwords of output a second. Memory
+and the time from process start to a first translation are those of fresh processes; the import of torch is not
+counted in memory.
 
 The last line is JSON, the least ratio to CTranslate2 at its best first.
 """
@@ -26,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 CORES = len(os.sched_getaffinity(0))
-BATCHES, BEAMS = (1, 32, 128), (1, 4)
+ALONE = 0
+BATCHES, BEAMS = (ALONE, 1, 32, 128), (1, 4)
 MAX_LENGTH_OFFSET = 50
 LONGEST = 100
 
@@ -34,11 +37,17 @@ LONGEST = 100
 Translate = Callable[[Sequence[str], int, int], tuple[list[str], Callable[[], int]]]
 
 
-def dragoman(directory: Path, precision: str) -> Translate:
+def dragoman(directory: Path, precision: str, shortlist: bool) -> Translate:
     from dragoman import Translator
     from dragoman.decoding.search import SearchConfig
 
-    translator = Translator.load(directory, device="cpu", engine="native", precision=precision)  # type: ignore[arg-type]
+    translator = Translator.load(
+        directory,
+        device="cpu",
+        engine="native",
+        precision=precision,  # type: ignore[arg-type]
+        shortlist=shortlist,
+    )
     searcher: Any = translator._searcher
 
     def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
@@ -117,7 +126,7 @@ def build(system: dict[str, Any]) -> Translate:
     model, exported = Path(system["model"]), Path(system["exported"])
     match system["kind"]:
         case "dragoman":
-            return dragoman(model, system["precision"])
+            return dragoman(model, system["precision"], system["shortlist"])
         case "ctranslate2":
             return ctranslate2(exported / system["precision"], model, system["translators"], system["threads"])
         case _:
@@ -142,10 +151,23 @@ def work(system: dict[str, Any]) -> None:
     for line in sys.stdin:
         task = json.loads(line)
         started = time.perf_counter()
-        texts, count = translate(task["lines"], task["beam"], task["batch"])
+        if task["batch"] == ALONE:
+            texts, counts = [], []
+            for each in task["lines"]:
+                [text], count = translate([each], task["beam"], 1)
+                texts.append(text)
+                counts.append(count)
+        else:
+            texts, count = translate(task["lines"], task["beam"], task["batch"])
+            counts = [count]
         seconds = time.perf_counter() - started
         memory = peak_memory() - base
-        print(json.dumps({"seconds": seconds, "tokens": count(), "texts": texts, "memory": memory}), flush=True)
+        print(
+            json.dumps(
+                {"seconds": seconds, "tokens": sum(count() for count in counts), "texts": texts, "memory": memory}
+            ),
+            flush=True,
+        )
 
 
 class Worker:
@@ -154,6 +176,7 @@ class Worker:
     def __init__(self, system: dict[str, Any]) -> None:
         self.name: str = system["name"]
         self.part: float = system["part"]
+        self.batches: list[int] = system["batches"]
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--worker", json.dumps(system)],
@@ -182,28 +205,35 @@ class Worker:
 
 def systems(arguments: argparse.Namespace, exported: Path) -> list[dict[str, Any]]:
     """Every system and setting that takes part."""
-    common = {"model": str(arguments.model), "exported": str(exported), "part": 1.0}
-    found: list[dict[str, Any]] = [
-        {**common, "kind": "dragoman", "name": f"Dragoman {precision}", "precision": precision}
-        for precision in arguments.precisions
-    ]
+    batches = list(arguments.batches)
+    common = {"model": str(arguments.model), "exported": str(exported), "part": 1.0, "batches": batches}
+    ours = [(precision, False) for precision in arguments.precisions]
+    if (arguments.model / "shortlist.safetensors").exists():
+        ours.insert(1, (arguments.precisions[0], True))
+    found: list[dict[str, Any]] = []
+    for precision, shortlist in ours:
+        name = f"Dragoman {precision}{', shortlist' if shortlist else ''}"
+        found.append({**common, "kind": "dragoman", "name": name, "precision": precision, "shortlist": shortlist})
     for precision in arguments.peer_precisions:
         for isa in arguments.isa:
             environment = {} if isa == "auto" else {"CT2_FORCE_CPU_ISA": isa}
-            for translators, threads in {(CORES, 1), (1, CORES)} if arguments.settings else {(CORES, 1)}:
+            for translators, threads in ((CORES, 1), (1, CORES)):
+                kind = {"kind": "ctranslate2", "precision": precision, "environment": environment}
                 name = f"CTranslate2 {precision} {isa} {translators}x{threads}"
-                ours = {"precision": precision, "translators": translators, "threads": threads}
-                found.append({**common, "kind": "ctranslate2", "name": name, "environment": environment, **ours})
+                where = batches if threads == 1 else [batch for batch in batches if batch == ALONE]
+                system = {**common, **kind, "name": name, "translators": translators, "threads": threads}
+                found.append({**system, "batches": where})
     for precision in arguments.hugging_face:
-        name = f"generate {precision}"
-        found.append({**common, "kind": "hugging_face", "name": name, "precision": precision, "part": 0.05})
+        kind = {"kind": "hugging_face", "precision": precision, "part": 0.05}
+        where = [batch for batch in batches if batch != ALONE]
+        found.append({**common, **kind, "name": f"generate {precision}", "batches": where})
     return found
 
 
 def some_of(lines: Sequence[str], batch: int, part: float) -> Sequence[str]:
     """The lines for a batch size: a part for what is slow, but a batch for every core at least."""
-    wanted = len(lines) * part * (0.2 if batch == 1 else 1)
-    return lines[: min(len(lines), max(round(wanted), CORES * batch if batch > 1 else 20))]
+    wanted = len(lines) * part * {ALONE: 0.05, 1: 0.2}.get(batch, 1)
+    return lines[: min(len(lines), max(round(wanted), CORES * batch, 20))]
 
 
 def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
@@ -231,6 +261,8 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     for repeat in range(arguments.repeats + 1):
         for beam, batch in cells:
             for worker in workers:
+                if batch not in worker.batches:
+                    continue
                 some = some_of(lines, batch, worker.part if repeat else min(worker.part, 0.1))
                 found = worker.run(some, beam, batch)
                 if repeat == 0:
@@ -243,7 +275,10 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
         worker.stop()
 
     def median(name: str, beam: int, batch: int) -> float:
-        return statistics.median(rates[name, beam, batch])
+        return statistics.median(rates.get((name, beam, batch), [0.0]))
+
+    def title(beam: int, batch: int) -> str:
+        return f"beam {beam}, " + ("alone" if batch == ALONE else f"batch {batch}")
 
     names = [worker.name for worker in workers]
     peers = [name for name in names if name.startswith("CTranslate2 int8")]
@@ -251,20 +286,19 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     table = Table(title=f"{arguments.model}: subwords a second, median (lowest to highest of {arguments.repeats})")
     table.add_column("system")
     for beam, batch in cells:
-        table.add_column(f"beam {beam}, batch {batch}", justify="right")
+        table.add_column(title(beam, batch), justify="right")
     for name in names:
         row = []
         for cell in cells:
-            seen = sorted(rates[(name, *cell)])
-            row.append(f"{statistics.median(seen):,.0f} ({seen[0]:,.0f}-{seen[-1]:,.0f})")
+            seen = sorted(rates.get((name, *cell), []))
+            row.append(f"{statistics.median(seen):,.0f}\n{seen[0]:,.0f}-{seen[-1]:,.0f}" if seen else "")
         table.add_row(name, *row)
     console.print(table)
     ratios = {
         name: {
-            f"beam {beam} batch {batch}": round(
-                median(name, beam, batch) / max(median(p, beam, batch) for p in peers), 2
-            )
+            title(beam, batch): round(median(name, beam, batch) / max(median(p, beam, batch) for p in peers), 2)
             for beam, batch in cells
+            if median(name, beam, batch)
         }
         for name in names
         if not name.startswith("CTranslate2 int8")
@@ -303,7 +337,7 @@ def starts(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     quantized = exported / "quantized"
     found: dict[str, Any] = {}
     for system in systems(arguments, exported):
-        if system["kind"] not in FIRST or system.get("threads", 1) != 1:
+        if system["kind"] not in FIRST or system.get("threads", 1) != 1 or system.get("shortlist"):
             continue
         settings = {**system, "model": str(quantized) if system["precision"] == "int8" else system["model"]}
         if system["kind"] == "ctranslate2":
@@ -337,7 +371,6 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", default=["int8", "bf16", "fp32"])
     parser.add_argument("--peer-precisions", nargs="+", default=["int8"])
     parser.add_argument("--isa", nargs="+", default=["auto", "AVX512"], help="of CTranslate2")
-    parser.add_argument("--settings", action="store_true", help="also one translator with a thread a core")
     parser.add_argument("--hugging-face", nargs="*", default=["fp32", "bf16"], help="precisions of `generate`")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,0 +1,72 @@
+"""Whatever is asked, in whatever order and company: the compiled engine answers as torch does."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.decoding.native.searcher import NativeSearcher
+from dragoman.decoding.search import Piece, SearchConfig
+from dragoman.decoding.torch_searcher import TorchSearcher
+from tests.unit.test_native import BUILDS, in_torch, searcher, write
+
+pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
+
+TOKENS = st.integers(4, 69)
+PIECES = st.lists(
+    st.builds(Piece, st.lists(TOKENS, min_size=1, max_size=25), st.lists(TOKENS, max_size=4)), min_size=1, max_size=6
+)
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> SearchConfig:
+    beam = draw(st.integers(1, 6))
+    least = draw(st.integers(0, 5))
+    return SearchConfig(
+        beam=beam,
+        n_best=draw(st.integers(1, beam)),
+        length_penalty=draw(st.floats(0, 2)),
+        min_length_offset=least,
+        max_length_factor=draw(st.floats(0, 1)),
+        max_length_offset=draw(st.integers(max(least, 1), 12)),
+    )
+
+
+@cache
+def engines() -> tuple[NativeSearcher, NativeSearcher, TorchSearcher]:
+    directory = Path(mkdtemp())
+    config = write(directory)
+    return (
+        searcher(directory, config, batch_sentences=2, threads=2),
+        searcher(directory, config, "int8"),
+        in_torch(directory),
+    )
+
+
+# The same examples each time: two outputs may tie within rounding, and then either is right.
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(PIECES, searches())
+def test_as_torch(pieces: list[Piece], search: SearchConfig) -> None:
+    ours, theirs = (engine.search(pieces, search) for engine in (engines()[0], engines()[2]))
+    for our, their in zip(ours, theirs, strict=True):
+        assert len(our) == len(their)
+        assert [each.score for each in our] == pytest.approx([each.score for each in their], rel=1e-4, abs=1e-4)
+        assert our[0].tokens == their[0].tokens
+
+
+@settings(max_examples=60, deadline=None)
+@given(PIECES, searches())
+def test_in_int8_too_an_output_keeps_to_its_limits(pieces: list[Piece], search: SearchConfig) -> None:
+    for piece, hypotheses in zip(pieces, engines()[1].search(pieces, search), strict=True):
+        longest = max(search.maximum_length(len(piece.source)), len(piece.prefix))
+        assert 1 <= len(hypotheses) <= search.n_best
+        assert [each.score for each in hypotheses] == sorted((each.score for each in hypotheses), reverse=True)
+        assert len({each.tokens for each in hypotheses}) == len(hypotheses)
+        for each in hypotheses:
+            assert list(each.tokens[: len(piece.prefix)]) == piece.prefix
+            assert min(search.minimum_length(len(piece.source)), longest) <= len(each.tokens) <= longest
+            assert each.log_probability <= 0
+            assert all(4 <= token < 70 for token in each.tokens)
