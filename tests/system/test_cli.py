@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import cli
+from dragoman.decoding.choice import choose_engine
 from dragoman.training.checkpoint import load_checkpoint
 from tests.system.number_words import split_numbers
 from tests.system.test_train import TINY_RUN, write_tsv
@@ -145,7 +146,10 @@ def test_score_is_the_log_probability_that_translate_reports(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (workplace / "one.txt").write_text("five\n")
-    assert dragoman(monkeypatch, "translate", workplace / "model", workplace / "one.txt", "--json") == 0
+    assert (
+        dragoman(monkeypatch, "translate", workplace / "model", workplace / "one.txt", "--json", "--precision", "fp32")
+        == 0
+    )
     answer = json.loads(capfdbinary.readouterr().out)
     (workplace / "own.tsv").write_text(f"five\t{answer['text']}\n")
     assert dragoman(monkeypatch, "score", workplace / "model", workplace / "own.tsv") == 0
@@ -170,6 +174,53 @@ def test_evaluate_prints_scores_signatures_examples_and_significance(
     figures = json.loads(capfdbinary.readouterr().out)
     assert figures["sentences"] == 12
     assert figures["perplexity"] > 1
+
+
+def test_a_quantized_model_translates_and_is_scored(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = workplace / "quantized"
+    assert dragoman(monkeypatch, "quantize", workplace / "model", "--out", small) == 0
+    assert "MB instead of" in capsys.readouterr().out
+    assert not (small / "run").exists()
+    for engine in ("auto", "torch"):
+        assert dragoman(monkeypatch, "evaluate", small, workplace / "test.tsv", "--engine", engine) == 0
+        assert "BLEU" in capsys.readouterr().out
+    assert dragoman(monkeypatch, "quantize", workplace / "model", "--out", small) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_shortlist_is_learnt_and_used(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = workplace / "other"
+    (workplace / "lines.txt").write_text("seven hundred one\n\nthree\n")
+    assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 2
+    assert "no shortlist" in capsys.readouterr().err
+    assert dragoman(monkeypatch, "shortlist", model, workplace / "train.tsv") == 0
+    assert "for every sentence" in capsys.readouterr().out
+    assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 0
+    assert capsys.readouterr().out.count("\n") == 3
+
+
+def test_a_corpus_is_distilled(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = workplace / "distilled.jsonl"
+    assert dragoman(monkeypatch, "distill", workplace / "model", workplace / "test.tsv", "--out", out) == 0
+    pairs = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    sources = [line.split("\t")[0] for line in (workplace / "test.tsv").read_text(encoding="utf-8").splitlines()]
+    assert {pair["source"] for pair in pairs} <= set(sources)
+    assert f"{len(pairs)} pairs; {len(sources) - len(pairs)} sources" in capsys.readouterr().out
+    assert dragoman(monkeypatch, "corpus", "stats", out) == 0
+    assert dragoman(monkeypatch, "distill", workplace / "model", workplace / "test.tsv", "--out", "x.tsv") == 2
+
+
+def test_doctor_says_what_translates(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dragoman(monkeypatch, "doctor") == 0
+    choice = choose_engine()
+    expected = "torch on" if choice.build is None else choice.build.instructions
+    assert expected in capsys.readouterr().out
 
 
 def test_an_ensemble_needs_one_vocabulary(
