@@ -290,12 +290,14 @@ def test_scores_and_samples_of_a_compiled_translator(tmp_path: Path) -> None:
 def test_translating_does_not_import_torch(tmp_path: Path) -> None:
     """Its import is most of the time to a first translation."""
     directory = translator_directory(tmp_path)
-    code = (
-        "import sys; from dragoman import Translator; "
-        f"Translator.load({str(directory)!r}, device='cpu').translate(['the lamp']); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    (tmp_path / "lines.txt").write_text("the lamp\n")
+    from_python = f"dragoman.Translator.load({str(directory)!r}, device='cpu').translate(['the lamp'])"
+    arguments = ["dragoman", "translate", str(directory), str(tmp_path / "lines.txt"), "--device", "cpu"]
+    verb = f"sys.argv = {arguments!r}; atexit.register(check); cli.main()"
+    check = "check = lambda: os._exit('torch' in sys.modules)"
+    for code in (from_python, verb):
+        program = f"import atexit, dragoman, os, sys; from dragoman import cli; {check}; {code}; check()"
+        assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0, code
 
 
 def test_an_interrupt_ends_a_search(tmp_path: Path) -> None:

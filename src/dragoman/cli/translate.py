@@ -104,10 +104,10 @@ class Translate:
                 print(f"line {number}: {warning}", file=sys.stderr)
 
     def _sampling(self) -> "SamplingConfig | None":
-        from dragoman.decoding.sampling import SamplingConfig
-
         if not self.sample:
             return None
+        from dragoman.decoding.sampling import SamplingConfig
+
         return SamplingConfig(
             temperature=self.temperature,
             top_k=self.top_k,
