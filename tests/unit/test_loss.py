@@ -1,6 +1,7 @@
 """The chunked loss against the formula: values, gradients, counts."""
 
 import math
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -51,9 +52,10 @@ def test_the_way_of_the_gpu_gives_the_same(
     states, weight, target, real = case(length)
     expected = gradients(False, states, weight, target, real, smoothing, factor=0.5)
     states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
-    total = loss._ProjectedCrossEntropyOnGPU.apply(  # type: ignore[no-untyped-call]
-        states.flatten(0, 1), weight, target.flatten(), real.flatten(), smoothing, True
+    blocks = partial(
+        loss.projected_on_gpu, target=target.flatten(), real=real.flatten(), smoothing=smoothing, training=True
     )
+    total = loss._ProjectedCrossEntropy.apply(states.flatten(0, 1), weight, blocks)  # type: ignore[no-untyped-call]
     (0.5 * total).backward()
     torch.testing.assert_close((total.detach(), states.grad, weight.grad), (expected[0], *expected[2:]))
 

@@ -1,7 +1,7 @@
 """Label-smoothed cross-entropy, as a sum and a count."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -56,67 +56,76 @@ def label_smoothed_loss(
     """
     if torch.is_autocast_enabled(states.device.type):
         states = states.to(torch.get_autocast_dtype(states.device.type))
-    loss: Tensor
     if states.device.type == "cpu":
         # [B, T, D] -> [N, D]: the real tokens, then some rows that are none; [B, T] -> [tokens]
-        loss = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            Packing(real).pack(states), weight, target[real], smoothing, torch.is_grad_enabled()
-        )
+        rows, blocks = Packing(real).pack(states), partial(projected_on_cpu, target=target[real])
     else:
         # [B, T, D] -> [B*T, D]; [B, T] -> [B*T]
-        loss = _ProjectedCrossEntropyOnGPU.apply(  # type: ignore[no-untyped-call]
-            states.flatten(0, 1), weight, target.flatten(), real.flatten(), smoothing, torch.is_grad_enabled()
-        )
+        rows = states.flatten(0, 1)
+        blocks = partial(projected_on_gpu, target=target.flatten(), real=real.flatten())
+    loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        rows, weight, partial(blocks, smoothing=smoothing, training=torch.is_grad_enabled())
+    )
     return loss, real.sum()
 
 
-class _ProjectedCrossEntropy(torch.autograd.Function):
-    """Gradients are computed in the forward pass, while the logits are at hand.
+# (rows [N, D], weight [V, D]) -> the summed loss, and its gradients by both
+Projected = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
-    Fresh memory is dear on a CPU (every page of it faults), so the logits live in one buffer, in which p - q takes
-    their place, and what needs float32 is done a few rows at a time in a buffer that the cache holds.
-    """
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """Gradients are computed in the forward pass, while the logits are at hand."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Tensor,
-        weight: Tensor,
-        target: Tensor,
-        smoothing: float,
-        training: bool,
-    ) -> Tensor:
-        vocabulary = weight.shape[0]
-        projection = weight.to(rows.dtype)
-        total = torch.zeros((), dtype=torch.float32, device=rows.device)
-        buffer = rows.new_empty(min(PROJECTED, len(rows)), vocabulary)
-        wide = rows.new_empty(min(CHUNK, len(rows)), vocabulary, dtype=torch.float32)
-        rows_gradient = torch.empty_like(rows)
-        weight_gradient = torch.zeros_like(weight)
-        for start in range(0, len(rows), PROJECTED):
-            projected = rows[start : start + PROJECTED]
-            # [P, D] x [D, V] -> [P, V]
-            logits = torch.mm(projected, projection.t(), out=buffer[: len(projected)])
-            golds = target[start : start + PROJECTED].unsqueeze(1)
-            for few, gold in zip(logits[: len(golds)].split(CHUNK), golds.split(CHUNK), strict=True):
-                total += _loss_and_difference(wide[: len(few)].copy_(few), gold, smoothing)
-                if training:
-                    few.copy_(wide[: len(few)])
-            logits[len(golds) :] = 0.0
-            if training:
-                # [P, V] x [V, D] -> [P, D]
-                torch.mm(logits, projection, out=rows_gradient[start : start + PROJECTED])
-                # [V, P] x [P, D] -> [V, D]
-                weight_gradient += logits.t() @ projected
-        ctx.save_for_backward(rows_gradient, weight_gradient)
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, projected: Projected) -> Tensor:
+        total, *gradients = projected(rows, weight)
+        ctx.save_for_backward(*gradients)
         return total
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         rows_gradient, weight_gradient = ctx.saved_tensors
         # In place: nobody else has them, and they are not needed a second time.
-        return rows_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None, None
+        return rows_gradient.mul_(gradient), weight_gradient.mul_(gradient), None
+
+
+def projected_on_cpu(
+    rows: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    *,
+    target: Int[Tensor, " tokens"],
+    smoothing: float,
+    training: bool,
+) -> tuple[Float[Tensor, ""], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
+    """The summed loss of the first rows, one for each target, and its gradients by rows and weight.
+
+    Fresh memory is dear on a CPU (every page of it faults), so the logits live in one buffer, in which p - q takes
+    their place, and what needs float32 is done a few rows at a time in a buffer that the cache holds.
+    """
+    vocabulary = weight.shape[0]
+    projection = weight.to(rows.dtype)
+    total = torch.zeros((), dtype=torch.float32, device=rows.device)
+    buffer = rows.new_empty(min(PROJECTED, len(rows)), vocabulary)
+    wide = rows.new_empty(min(CHUNK, len(rows)), vocabulary, dtype=torch.float32)
+    rows_gradient = torch.empty_like(rows)
+    weight_gradient = torch.zeros_like(weight)
+    for start in range(0, len(rows), PROJECTED):
+        projected = rows[start : start + PROJECTED]
+        # [P, D] x [D, V] -> [P, V]
+        logits = torch.mm(projected, projection.t(), out=buffer[: len(projected)])
+        golds = target[start : start + PROJECTED].unsqueeze(1)
+        for few, gold in zip(logits[: len(golds)].split(CHUNK), golds.split(CHUNK), strict=True):
+            total += _loss_and_difference(wide[: len(few)].copy_(few), gold, smoothing)
+            if training:
+                few.copy_(wide[: len(few)])
+        logits[len(golds) :] = 0.0
+        if training:
+            # [P, V] x [V, D] -> [P, D]
+            torch.mm(logits, projection, out=rows_gradient[start : start + PROJECTED])
+            # [V, P] x [P, D] -> [V, D]
+            weight_gradient += logits.t() @ projected
+    return total, rows_gradient, weight_gradient
 
 
 def _loss_and_difference(logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"], smoothing: float) -> Tensor:
@@ -132,42 +141,32 @@ def _loss_and_difference(logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"],
     return (largest + normaliser.log() - expected).sum()
 
 
-class _ProjectedCrossEntropyOnGPU(torch.autograd.Function):
+def projected_on_gpu(
+    rows: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    *,
+    target: Int[Tensor, " N"],
+    real: Bool[Tensor, " N"],
+    smoothing: float,
+    training: bool,
+) -> tuple[Float[Tensor, ""], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
     """The same in few and large kernels, the elementwise ones compiled to two passes over the logits."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Tensor,
-        weight: Tensor,
-        target: Tensor,
-        real: Tensor,
-        smoothing: float,
-        training: bool,
-    ) -> Tensor:
-        projection = weight.to(rows.dtype)
-        total = torch.zeros((), dtype=torch.float32, device=rows.device)
-        rows_gradient = torch.empty_like(rows)
-        weight_gradient = torch.zeros_like(weight)
-        difference = _compiled_difference() if rows.device.type == "cuda" else smoothed_difference
-        for start in range(0, len(rows), PROJECTED_ON_GPU):
-            some = slice(start, start + PROJECTED_ON_GPU)
-            # [P, D] x [D, V] -> [P, V]
-            loss, logits_gradient = difference(rows[some] @ projection.t(), target[some], real[some], smoothing)
-            total += loss
-            if training:
-                # [P, V] x [V, D] -> [P, D]
-                torch.mm(logits_gradient, projection, out=rows_gradient[some])
-                # [V, P] x [P, D] -> [V, D]
-                weight_gradient += logits_gradient.t() @ rows[some]
-        ctx.save_for_backward(rows_gradient, weight_gradient)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        rows_gradient, weight_gradient = ctx.saved_tensors
-        return rows_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None, None, None
+    projection = weight.to(rows.dtype)
+    total = torch.zeros((), dtype=torch.float32, device=rows.device)
+    rows_gradient = torch.empty_like(rows)
+    weight_gradient = torch.zeros_like(weight)
+    difference = _compiled_difference() if rows.device.type == "cuda" else smoothed_difference
+    for start in range(0, len(rows), PROJECTED_ON_GPU):
+        some = slice(start, start + PROJECTED_ON_GPU)
+        # [P, D] x [D, V] -> [P, V]
+        loss, logits_gradient = difference(rows[some] @ projection.t(), target[some], real[some], smoothing)
+        total += loss
+        if training:
+            # [P, V] x [V, D] -> [P, D]
+            torch.mm(logits_gradient, projection, out=rows_gradient[some])
+            # [V, P] x [P, D] -> [V, D]
+            weight_gradient += logits_gradient.t() @ rows[some]
+    return total, rows_gradient, weight_gradient
 
 
 def smoothed_difference(
