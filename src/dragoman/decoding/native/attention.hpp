@@ -10,7 +10,7 @@
 
 namespace dragoman {
 
-// Scores to weights that sum to one; what stands beyond `count`, up to a multiple of sixteen, becomes zero.
+// Scores to weights that sum to one; what stands beyond `count`, up to a multiple of LANES, becomes zero.
 inline void softmax(float* scores, int count) {
     const int end = padded(count);
     std::fill(scores + count, scores + end, -INFINITE);
@@ -30,7 +30,7 @@ inline void softmax(float* scores, int count) {
 
 // Keys and values of one sentence and layer, arranged so that many queries can look at them.
 //
-// keys    [D, padded S]: a feature of all positions stands together, so that sixteen scores are summed at once
+// keys    [D, padded S]: a feature of all positions stands together, so that LANES scores are summed at once
 // values  [S, D], and room for the last head to be read in whole vectors
 template <class Cell>
 struct Memory {

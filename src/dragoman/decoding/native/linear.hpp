@@ -25,6 +25,9 @@ enum class Activation { none, relu, gelu, silu };
 // Weights stand in groups of so many output channels; a multiple of it is as long as any row of output.
 constexpr int GROUP = 64;
 constexpr int VECTORS = GROUP / LANES;
+// So many rows by TILE vectors of channels keep their sums in registers, and leave some for the rest.
+constexpr int TILE = 4;
+constexpr int TILE_ROWS = REGISTERS == 32 ? 6 : 3;
 constexpr int grouped(int n) { return (n + GROUP - 1) / GROUP * GROUP; }
 
 // How many numbers of a row fit into a word of 32 bits, the unit in which rows and weights meet.
@@ -73,7 +76,6 @@ class RowBuffer {
 
     // Symmetric, by the row's own largest magnitude: x ≈ scale · q with q in -127..127.
     static void quantise(const float* x, int width, int8_t* to, float& scale, int32_t& total) {
-        using Bytes = int8_t __attribute__((vector_size(16)));
         Floats top = splat(0.0f);
         for (int k = 0; k < width; k += LANES) {
             const Floats v = load(x + k);
@@ -98,7 +100,7 @@ class RowBuffer {
     std::vector<int32_t> total_;
 };
 
-// One word of sixteen channels times one word of a row, added to sixteen sums.
+// One word of LANES channels times one word of a row, added to their sums.
 struct Fp32Step {
     using Sums = Floats;
     static void add(Sums& sums, const uint32_t* weights, uint32_t word) {
@@ -115,10 +117,9 @@ struct Bf16Step {
         sums = Sums(_mm512_dpbf16_ps(__m512(sums), (__m512bh)_mm512_loadu_si512(weights),
                                      (__m512bh)_mm512_set1_epi32(int(word))));
 #else
-        using Unsigned = uint32_t __attribute__((vector_size(64)));
-        Unsigned w;
+        Words w;
         std::memcpy(&w, weights, sizeof w);
-        const Unsigned low = w << 16, high = w & 0xFFFF0000u;
+        const Words low = w << 16, high = w & 0xFFFF0000u;
         Floats even, odd;
         std::memcpy(&even, &low, sizeof even);
         std::memcpy(&odd, &high, sizeof odd);
@@ -141,15 +142,9 @@ struct Int8Step {
             return _mm256_set1_epi32(int(bits(low) | bits(high) << 16));
         };
         const __m256i even = pair(0, 2), odd = pair(1, 3);
-        __m256i halves[2];
-        std::memcpy(halves, &sums, sizeof sums);
-        for (int h = 0; h < 2; ++h) {
-            const __m256i w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights) + h);
-            const __m256i low = _mm256_and_si256(w, _mm256_set1_epi16(255)), high = _mm256_srli_epi16(w, 8);
-            halves[h] = _mm256_add_epi32(halves[h], _mm256_madd_epi16(low, even));
-            halves[h] = _mm256_add_epi32(halves[h], _mm256_madd_epi16(high, odd));
-        }
-        std::memcpy(&sums, halves, sizeof sums);
+        const __m256i w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights));
+        const __m256i low = _mm256_and_si256(w, _mm256_set1_epi16(255)), high = _mm256_srli_epi16(w, 8);
+        sums += Sums(_mm256_madd_epi16(low, even)) + Sums(_mm256_madd_epi16(high, odd));
 #else
         Ints w;
         std::memcpy(&w, weights, sizeof w);
@@ -273,38 +268,42 @@ class Linear {
         }
     }
 
-    // Six rows by a group keep 24 sums in registers; one or two rows take two groups, or they would wait for each sum.
+    // The channels of groups `first` to `last`. One or two rows take twice as many channels at a time: with few sums,
+    // each would wait for the one before it.
     template <class Step>
     void product(const Rows& x, Output to, int first, int last) const {
-        int g = first;
-        if (x.count <= 2) {
-            for (; g + 2 <= last; g += 2) x.count == 1 ? tile<Step, 1, 2>(x, 0, g, to) : tile<Step, 2, 2>(x, 0, g, to);
-            for (; g < last; ++g) x.count == 1 ? tile<Step, 1, 1>(x, 0, g, to) : tile<Step, 2, 1>(x, 0, g, to);
-            return;
-        }
-        for (; g < last; ++g) {
+        int v = first * VECTORS;
+        const int end = last * VECTORS;
+        if (x.count == 1)
+            for (; v + 2 * TILE <= end; v += 2 * TILE) tile<Step, 1, 2 * TILE>(x, 0, v, to);
+        if (x.count == 2 && REGISTERS == 32)
+            for (; v + 2 * TILE <= end; v += 2 * TILE) tile<Step, 2, 2 * TILE>(x, 0, v, to);
+        for (; v < end; v += TILE) {
             int r = 0;
-            for (; r + 6 <= x.count; r += 6) tile<Step, 6, 1>(x, r, g, to);
-            switch (x.count - r) {
-                case 5: tile<Step, 5, 1>(x, r, g, to); break;
-                case 4: tile<Step, 4, 1>(x, r, g, to); break;
-                case 3: tile<Step, 3, 1>(x, r, g, to); break;
-                case 2: tile<Step, 2, 1>(x, r, g, to); break;
-                case 1: tile<Step, 1, 1>(x, r, g, to); break;
-                default: break;
-            }
+            for (; r + TILE_ROWS <= x.count; r += TILE_ROWS) tile<Step, TILE_ROWS, TILE>(x, r, v, to);
+            rest<Step, TILE_ROWS - 1>(x, r, v, to);
         }
     }
 
-    template <class Step, int ROWS, int GROUPS>
-    __attribute__((noinline)) void tile(const Rows& x, int row, int group, Output to) const {
-        constexpr int N = GROUPS * VECTORS;
+    template <class Step, int ROWS>
+    void rest(const Rows& x, int row, int vector, Output to) const {
+        if constexpr (ROWS > 0) {
+            if (x.count - row == ROWS)
+                tile<Step, ROWS, TILE>(x, row, vector, to);
+            else
+                rest<Step, ROWS - 1>(x, row, vector, to);
+        }
+    }
+
+    // ROWS rows by N vectors of channels, all of whose sums stay in registers.
+    template <class Step, int ROWS, int N>
+    __attribute__((noinline)) void tile(const Rows& x, int row, int vector, Output to) const {
         typename Step::Sums sums[ROWS][N];
         for (int r = 0; r < ROWS; ++r)
             for (int n = 0; n < N; ++n) sums[r][n] = typename Step::Sums{};
         const uint32_t* data = x.data + size_t(row) * x.words;
-        const uint32_t* weights = &packed_[size_t(group) * words_ * GROUP];
         const size_t next_group = size_t(words_) * GROUP;
+        const uint32_t* weights = &packed_[vector / VECTORS * next_group + size_t(vector % VECTORS) * LANES];
         for (int k = 0; k < words_; ++k, weights += GROUP)
 #pragma GCC unroll 8
             for (int r = 0; r < ROWS; ++r) {
@@ -316,7 +315,7 @@ class Linear {
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 8
-            for (int n = 0; n < N; ++n) finish(sums[r][n], x, row + r, group * GROUP + n * LANES, to);
+            for (int n = 0; n < N; ++n) finish(sums[r][n], x, row + r, (vector + n) * LANES, to);
     }
 
     void finish(Floats sums, const Rows&, int row, int channel, Output to) const { write(sums, row, channel, to); }

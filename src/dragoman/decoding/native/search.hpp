@@ -121,7 +121,7 @@ struct Best {
     float log_normaliser;
     int argmax;
 
-    // One pass for the greatest and one for Σ exp, over [vocabulary]; `row` has room up to a multiple of sixteen.
+    // One pass for the greatest and one for Σ exp, over [vocabulary]; `row` has room up to a multiple of LANES.
     void find(float* row, int vocabulary, int wanted) {
         const int end = padded(vocabulary);
         std::fill(row + vocabulary, row + end, -INFINITE);
@@ -141,7 +141,7 @@ struct Best {
     }
 
   private:
-    // A bit for each of sixteen that exceeds `bound`.
+    // A bit for each value that exceeds `bound`.
     static uint32_t greater(Floats values, float bound) {
 #ifdef __AVX512F__
         return _mm512_cmp_ps_mask(__m512(values), _mm512_set1_ps(bound), _CMP_GT_OQ);

@@ -1,4 +1,4 @@
-// Sixteen floats at a time, in the compiler's own vector types: one source for every processor.
+// As many floats at a time as a register holds, in the compiler's own vector types: one source for every processor.
 #pragma once
 
 #include <cmath>
@@ -8,13 +8,23 @@
 
 namespace dragoman {
 
-constexpr int LANES = 16;
-using Floats = float __attribute__((vector_size(64)));
-using Ints = int32_t __attribute__((vector_size(64)));
+#if defined(__AVX512F__)
+constexpr int LANES = 16, REGISTERS = 32;
+#elif defined(__AVX2__)
+constexpr int LANES = 8, REGISTERS = 16;
+#else
+constexpr int LANES = 4, REGISTERS = 32;
+#endif
+
+using Floats = float __attribute__((vector_size(4 * LANES)));
+using Ints = int32_t __attribute__((vector_size(4 * LANES)));
+using Words = uint32_t __attribute__((vector_size(4 * LANES)));
+using Halves = uint16_t __attribute__((vector_size(2 * LANES)));
+using Bytes = int8_t __attribute__((vector_size(LANES)));
 
 constexpr float INFINITE = std::numeric_limits<float>::infinity();
 
-// The next multiple of sixteen: rows are padded to it, so that no loop has a tail.
+// The next multiple of LANES: rows are padded to it, so that no loop has a tail.
 constexpr int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
 
 inline Floats load(const float* from) {
@@ -31,15 +41,23 @@ inline Ints splat(int32_t x) { return Ints{} + x; }
 
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
 
-// Halves onto each other, in one order on every machine.
+// Halves onto each other, in one order on every machine of the kind.
 template <class Combine>
 inline float across(Floats v, Combine combine) {
-    using Eight = float __attribute__((vector_size(32)));
     using Four = float __attribute__((vector_size(16)));
+    Four four;
+#if defined(__AVX512F__) || defined(__AVX2__)
+    using Eight = float __attribute__((vector_size(32)));
+#if defined(__AVX512F__)
     const Eight eight = combine(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
                                 __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
-    const Four four = combine(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
-                              __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+#else
+    const Eight eight = v;
+#endif
+    four = combine(__builtin_shufflevector(eight, eight, 0, 1, 2, 3), __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+#else
+    four = v;
+#endif
     const Four two = combine(four, __builtin_shufflevector(four, four, 2, 3, 0, 1));
     return combine(two, __builtin_shufflevector(two, two, 1, 0, 3, 2))[0];
 }
@@ -69,8 +87,6 @@ inline float from_bf16(Bf16 x) {
 }
 
 inline Floats load(const Bf16* from) {
-    using Halves = uint16_t __attribute__((vector_size(32)));
-    using Words = uint32_t __attribute__((vector_size(64)));
     Halves halves;
     std::memcpy(&halves, from, sizeof halves);
     const Words bits = __builtin_convertvector(halves, Words) << 16;
@@ -80,8 +96,6 @@ inline Floats load(const Bf16* from) {
 }
 
 inline void store(Bf16* to, Floats v) {
-    using Halves = uint16_t __attribute__((vector_size(32)));
-    using Words = uint32_t __attribute__((vector_size(64)));
     Words bits;
     std::memcpy(&bits, &v, sizeof bits);
     const Halves halves = __builtin_convertvector((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, Halves);
