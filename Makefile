@@ -34,6 +34,7 @@ check: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror src/dragoman/decoding/native/*.?pp src/dragoman/decoding/native/*.c
 
 unit: $(VENV)/.tested
 	$(BIN)/python -m pytest

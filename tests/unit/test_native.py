@@ -220,6 +220,11 @@ def test_more_positions_than_were_learned(tmp_path: Path) -> None:
         searcher(tmp_path, config).search(pieces([[5] * 30]), SearchConfig())
 
 
+def test_a_beam_beyond_all_measure(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="65,535"):
+        searcher(tmp_path, write(tmp_path)).search(pieces(SOURCES), SearchConfig(beam=65_536))
+
+
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="vocabulary"):
         searcher(tmp_path, write(tmp_path)).search(pieces([[70]]), SearchConfig())

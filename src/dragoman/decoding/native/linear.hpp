@@ -38,13 +38,17 @@ inline int per_word(Precision precision) {
 // Rows [R, K] as words, ready for a product; one conversion serves all products of the same rows.
 struct Rows {
     Precision precision;
-    int count = 0, words = 0;    // words a row
+    int count = 0, words = 0;  // words a row
     const uint32_t* data = nullptr;
     const float* scale = nullptr;    // int8: what one unit of a row is worth
     const int32_t* total = nullptr;  // int8: the sum of a row
 
     Rows part(int first, int rows) const {
-        return {precision, rows, words, data + size_t(first) * words, scale ? scale + first : nullptr,
+        return {precision,
+                rows,
+                words,
+                data + size_t(first) * words,
+                scale ? scale + first : nullptr,
                 total ? total + first : nullptr};
     }
 };
@@ -183,9 +187,12 @@ class Linear {
         team.share(parts, [&](int i) {
             const int first = int(int64_t(groups) * i / parts), last = int(int64_t(groups) * (i + 1) / parts);
             switch (precision_) {
-                case Precision::fp32: return product<Fp32Step>(x, to, first, last);
-                case Precision::bf16: return product<Bf16Step>(x, to, first, last);
-                case Precision::int8: return product<Int8Step>(x, to, first, last);
+                case Precision::fp32:
+                    return product<Fp32Step>(x, to, first, last);
+                case Precision::bf16:
+                    return product<Bf16Step>(x, to, first, last);
+                case Precision::int8:
+                    return product<Int8Step>(x, to, first, last);
             }
         });
     }
@@ -328,10 +335,17 @@ class Linear {
     void write(Floats value, int row, int channel, Output to) const {
         if (!bias_.empty()) value += load(&bias_[channel]);
         switch (to.activation) {
-            case Activation::none: break;
-            case Activation::relu: value = maximum(value, splat(0.0f)); break;
-            case Activation::gelu: value = gelu(value); break;
-            case Activation::silu: value = silu(value); break;
+            case Activation::none:
+                break;
+            case Activation::relu:
+                value = maximum(value, splat(0.0f));
+                break;
+            case Activation::gelu:
+                value = gelu(value);
+                break;
+            case Activation::silu:
+                value = silu(value);
+                break;
         }
         float* y = to.y + size_t(row) * to.stride + channel;
         store(y, to.residual ? load(y) + value : value);

@@ -113,8 +113,7 @@ struct Scratch {
 
 class Model {
   public:
-    Model(const Config& config, const Weights& weights, Precision precision)
-        : config_(config), precision_(precision) {
+    Model(const Config& config, const Weights& weights, Precision precision) : config_(config), precision_(precision) {
         // Tied weights stand under their first name.
         const bool three_way = config.tied == Tied::three_way, tied = config.tied != Tied::none;
         const std::string source = "source_embedding.tokens.weight";
@@ -202,13 +201,15 @@ class Model {
         float* x = s.x.resize(rows, width);
         const int stride = s.x.stride();
         for (size_t i = 0; i + 1 < starts.size(); ++i)
-            for (int r = starts[i]; r < starts[i + 1]; ++r) embed(tokens[r], r - starts[i], true, s, x + size_t(r) * stride);
+            for (int r = starts[i]; r < starts[i + 1]; ++r)
+                embed(tokens[r], r - starts[i], true, s, x + size_t(r) * stride);
         Memory<float> own;
         for (const auto& layer : encoder_) {
             float* normed = before(layer.attention_norm, rows, s);
             float* projected = s.projected.resize(rows, 3 * width);
             const int wide = s.projected.stride();
-            layer.query_key_value.apply(s.rows.convert(normed, rows, stride, width, precision_), projected, wide, s.team);
+            layer.query_key_value.apply(s.rows.convert(normed, rows, stride, width, precision_), projected, wide,
+                                        s.team);
             float* attended = s.attended.resize(rows, width);
             for (size_t i = 0; i + 1 < starts.size(); ++i) {
                 const int first = starts[i], length = starts[i + 1] - first;
@@ -218,7 +219,8 @@ class Model {
                 // Queries become what they attended to: [length, wide] in place, then [length, stride].
                 attend(p, own, p, length, wide, width, config_.heads, s.scores);
                 for (int t = 0; t < length; ++t)
-                    std::copy(p + size_t(t) * wide, p + size_t(t) * wide + width, attended + size_t(first + t) * stride);
+                    std::copy(p + size_t(t) * wide, p + size_t(t) * wide + width,
+                              attended + size_t(first + t) * stride);
             }
             add(layer.output, attended, width, rows, layer.attention_norm, s);
             feed_forward(layer.feed_forward, layer.feed_forward_norm, rows, s);
@@ -249,8 +251,7 @@ class Model {
         const int stride = grouped(width);
         linear.apply(s.rows.convert(y, rows, stride, width, precision_), s.x.data(), s.x.stride(), s.team,
                      Activation::none, true);
-        if (!config_.pre_norm)
-            norm.apply(s.x.data(), s.x.data(), rows, s.x.stride(), config_.d_model, config_.epsilon);
+        if (!config_.pre_norm) norm.apply(s.x.data(), s.x.data(), rows, s.x.stride(), config_.d_model, config_.epsilon);
     }
 
     void feed_forward(const FeedForward& network, const Norm& norm, int rows, Scratch& s) const {
@@ -322,7 +323,8 @@ class Model {
             else
                 values.insert(values.end(), each.values.begin(), each.values.end());
         }
-        if (!bias.empty() && bias.size() != names.size() * size_t(out)) throw std::invalid_argument("a bias is missing");
+        if (!bias.empty() && bias.size() != names.size() * size_t(out))
+            throw std::invalid_argument("a bias is missing");
         return Linear(values.data(), bias.empty() ? nullptr : bias.data(), int(names.size()) * out, in, precision_);
     }
 
@@ -346,10 +348,8 @@ class Model {
         const std::string name = "encoder.layers." + std::to_string(i) + ".", own = name + "self_attention.";
         const int width = config_.d_model;
         return {linear(weights, {own + "query", own + "key", own + "value"}, width, width),
-                linear(weights, {own + "output"}, width, width),
-                network(weights, name + "feed_forward."),
-                norm(weights, name + "attention_residual.norm"),
-                norm(weights, name + "feed_forward_residual.norm")};
+                linear(weights, {own + "output"}, width, width), network(weights, name + "feed_forward."),
+                norm(weights, name + "attention_residual.norm"), norm(weights, name + "feed_forward_residual.norm")};
     }
 
     DecoderLayer decoder_layer(const Weights& weights, int i) const {

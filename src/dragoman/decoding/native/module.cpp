@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "search.hpp"
@@ -103,7 +104,14 @@ void run_together(int threads, std::atomic<bool>& cancelled, const std::function
     {
         py::gil_scoped_release unlocked;
         std::vector<std::thread> crew;
-        for (int i = 0; i < threads; ++i) crew.emplace_back(guarded);
+        try {
+            for (int i = 0; i < threads; ++i) crew.emplace_back(guarded);
+        } catch (const std::system_error&) {
+            // No more threads are to be had: those that there are do the work.
+            const std::lock_guard<std::mutex> guard(lock);
+            left -= threads - int(crew.size());
+            if (crew.empty()) error = std::current_exception();
+        }
         while (true) {
             {
                 std::unique_lock<std::mutex> guard(lock);
@@ -176,7 +184,8 @@ py::array_t<float> logits(Model& model, const std::vector<int>& source, const st
     check(target, model.config().target_vocabulary);
     const int longest = int(std::max(source.size(), target.size() + 1));
     std::vector<float> values;
-    with_worker(model, {1, 1, 0.0f, 1, 1}, nullptr, model.positions(longest), 1, [&](auto& worker) { values = worker.logits(source, target); });
+    with_worker(model, {1, 1, 0.0f, 1, 1}, nullptr, model.positions(longest), 1,
+                [&](auto& worker) { values = worker.logits(source, target); });
     py::array_t<float> array({py::ssize_t(target.size() + 1), py::ssize_t(model.config().target_vocabulary)});
     std::copy(values.begin(), values.end(), array.mutable_data());
     return array;

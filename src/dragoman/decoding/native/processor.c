@@ -2,7 +2,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-static PyObject *features(PyObject *self, PyObject *none) {
+static PyObject* features(PyObject* self, PyObject* none) {
     (void)self, (void)none;
     __builtin_cpu_init();
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -45,7 +45,8 @@ class Shortlist {
         tokens.insert(tokens.end(), request.prefix.begin(), request.prefix.end());
         for (const int s : request.source)
             if (size_t(s) + 1 < starts_.size())
-                tokens.insert(tokens.end(), likely_.begin() + starts_[size_t(s)], likely_.begin() + starts_[size_t(s) + 1]);
+                tokens.insert(tokens.end(), likely_.begin() + starts_[size_t(s)],
+                              likely_.begin() + starts_[size_t(s) + 1]);
         std::sort(tokens.begin(), tokens.end());
         tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
         return tokens;
@@ -102,10 +103,10 @@ template <class Cell>
 struct Sentence {
     size_t index;
     const Request* request;
-    int position = 0;                             // tokens said so far
-    std::vector<int> allowed;                     // tokens, ascending, EOS among them; none: all are allowed
-    Linear output;                                // of the allowed tokens
-    std::vector<Memory<Cell>> memory;             // [layer]
+    int position = 0;                  // tokens said so far
+    std::vector<int> allowed;          // tokens, ascending, EOS among them; none: all are allowed
+    Linear output;                     // of the allowed tokens
+    std::vector<Memory<Cell>> memory;  // [layer]
     std::vector<std::unique_ptr<Cell[]>> pages;
     std::vector<std::vector<uint16_t>> ancestry;  // [hypothesis][position]: where its keys and values stand
     std::vector<std::vector<int>> tokens;         // [hypothesis][position], best first
@@ -221,7 +222,8 @@ class Worker {
         std::vector<const Request*> taken;
         std::vector<size_t> indices;
         while (int(active_.size() + taken.size()) < most) {
-            // Alone, a sentence of any length; with others, within the budget. Others may have taken what was seen here.
+            // Alone, a sentence of any length; with others, within the budget. (Another worker may take what is seen
+            // here, and leave the next, which is hardly longer.)
             const size_t seen = next.load();
             if (seen >= order.size()) break;
             const Request& request = requests[order[seen]];
@@ -384,7 +386,8 @@ class Worker {
         const bool forced = position < int(request.prefix.size());
         const auto& allowed = sentence.allowed;
         const int token = forced ? request.prefix[size_t(position)] : EOS;
-        const auto place = allowed.empty() ? token : std::lower_bound(allowed.begin(), allowed.end(), token) - allowed.begin();
+        const auto place =
+            allowed.empty() ? token : std::lower_bound(allowed.begin(), allowed.end(), token) - allowed.begin();
         special_[number] = row[place];
         // Four more than are wanted, as PAD, UNK, BOS and EOS may be among them.
         Best& best = best_[number];

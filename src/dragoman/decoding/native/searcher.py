@@ -20,6 +20,8 @@ from dragoman.models.weights import open_weights
 
 # Sentences in progress in a thread. More fill the matrix products better, and push each other out of the cache.
 BATCH_SENTENCES = 32
+# Hypotheses are numbered in 16 bits.
+WIDEST_BEAM = 65_535
 
 
 class NativeSearcher:
@@ -80,11 +82,13 @@ class NativeSearcher:
         """See `Searcher`.
 
         Raises:
-            UserError: when a sentence is longer than the positions that were learned.
+            UserError: when a sentence is longer than the positions that were learned, or the beam too wide.
             FloatingPointError: when a probability is not a number.
         """
         if not pieces:
             return []
+        if config.beam > WIDEST_BEAM:
+            raise UserError(f"the compiled engine takes a beam of at most {WIDEST_BEAM:,}, got {config.beam:,}")
         lengths = [len(piece.source) for piece in pieces]
         try:
             found = self._model.search(

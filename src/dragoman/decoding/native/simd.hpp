@@ -54,7 +54,8 @@ inline float across(Floats v, Combine combine) {
 #else
     const Eight eight = v;
 #endif
-    four = combine(__builtin_shufflevector(eight, eight, 0, 1, 2, 3), __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+    four =
+        combine(__builtin_shufflevector(eight, eight, 0, 1, 2, 3), __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
 #else
     four = v;
 #endif

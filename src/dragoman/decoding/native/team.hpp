@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -14,7 +15,11 @@ namespace dragoman {
 class Team {
   public:
     explicit Team(int size) {
-        for (int i = 1; i < size; ++i) helpers_.emplace_back([this] { help(); });
+        try {
+            for (int i = 1; i < size; ++i) helpers_.emplace_back([this] { help(); });
+        } catch (const std::system_error&) {
+            // No more threads are to be had: the leader does without.
+        }
     }
     Team(const Team&) = delete;
     ~Team() {
