@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from dragoman.decoding import native
 from dragoman.decoding.choice import choose_engine
+from dragoman.decoding.native import searcher as searcher_module
 from dragoman.decoding.native.searcher import NativeSearcher
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig
 from dragoman.decoding.torch_searcher import TorchSearcher
@@ -324,3 +325,18 @@ def test_weights_are_read_one_at_a_time(tmp_path: Path) -> None:
         assert weights.names == sorted(load_file(tmp_path / WEIGHTS_FILE))
         for name, tensor in load_file(tmp_path / WEIGHTS_FILE).items():
             assert np.array_equal(weights.read(name), tensor.numpy())
+
+
+@pytest.mark.parametrize("precision", native.PRECISIONS)
+def test_helpers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: native.Precision) -> None:
+    """One sentence on many cores gives the same bits as on one."""
+    monkeypatch.setattr(searcher_module, "SHARED_BYTES", 0)
+    config = write(tmp_path, {"d_model": 128, "target_vocabulary": 700, "tied_embeddings": "none"})
+    one = [Piece([*range(4, 30)], [])]
+    alone = searcher(tmp_path, config, precision, threads=1).search(one, SearchConfig(max_length_offset=40))
+    for _ in range(5):
+        for threads in (2, 3, 9):
+            found = searcher(tmp_path, config, precision, threads=threads).search(
+                one, SearchConfig(max_length_offset=40)
+            )
+            assert found == alone

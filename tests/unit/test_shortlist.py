@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from dragoman.data.subwords import EOS
-from dragoman.decoding import native
 from dragoman.decoding.engine import SingleModel
 from dragoman.decoding.search import Piece, SearchConfig
 from dragoman.decoding.shortlist import SHORTLIST_FILE, Shortlist, learn_shortlist
@@ -172,18 +171,3 @@ def test_what_search_counts_on_is_checked() -> None:
     ):
         with pytest.raises(ValueError, match=r"vocabulary|end|follow"):
             BUILDS[0].module.Shortlist(always, likely, starts, 70)
-
-
-@needs_engine
-@pytest.mark.parametrize("precision", native.PRECISIONS)
-def test_helpers_change_nothing(tmp_path: Path, precision: native.Precision) -> None:
-    """One sentence on many cores gives the same bits as on one."""
-    config = write(tmp_path, {"d_model": 128, "target_vocabulary": 700, "tied_embeddings": "none"})
-    one = [Piece([*range(4, 30)], [])]
-    alone = searcher(tmp_path, config, precision, threads=1).search(one, SearchConfig(max_length_offset=40))
-    for _ in range(5):
-        for threads in (2, 3, 9):
-            found = searcher(tmp_path, config, precision, threads=threads).search(
-                one, SearchConfig(max_length_offset=40)
-            )
-            assert found == alone

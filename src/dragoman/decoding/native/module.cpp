@@ -17,9 +17,6 @@ using namespace dragoman;
 
 namespace {
 
-// Threads that share one sentence's products; more wait for each other more than they gain.
-constexpr int MOST_HELP = 8;
-
 using Array = py::array_t<float, py::array::c_style | py::array::forcecast>;
 
 Precision precision_of(const std::string& name) {
@@ -143,7 +140,7 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
                                            const std::vector<std::vector<int>>& prefixes,
                                            const std::vector<int>& minimum, const std::vector<int>& maximum, int beam,
                                            int n_best, float length_penalty, int batch_sentences, int batch_tokens,
-                                           int threads, const Shortlist* shortlist) {
+                                           int threads, int team, const Shortlist* shortlist) {
     const size_t count = sources.size();
     if (prefixes.size() != count || minimum.size() != count || maximum.size() != count)
         throw std::invalid_argument("sources, prefixes and lengths differ in number");
@@ -166,10 +163,8 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
     std::atomic<size_t> next{0};
     std::atomic<bool> cancelled{false};
     const dragoman::SearchConfig settings{beam, n_best, length_penalty, batch_sentences, batch_tokens};
-    // A thread for each sentence at most; with threads to spare, they help.
-    const int workers = std::max(1, std::min(threads, int(count)));
-    run_together(workers, cancelled, [&] {
-        with_worker(model, settings, shortlist, positions, std::min(threads / workers, MOST_HELP),
+    run_together(threads, cancelled, [&] {
+        with_worker(model, settings, shortlist, positions, team,
                     [&](auto& worker) { worker.run(requests, order, next, cancelled, results); });
     });
     std::vector<std::vector<py::tuple>> found(count);
@@ -213,6 +208,7 @@ PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
         .def_property_readonly("bytes", &Model::bytes)
         .def("search", &search, py::kw_only(), py::arg("sources"), py::arg("prefixes"), py::arg("minimum"),
              py::arg("maximum"), py::arg("beam"), py::arg("n_best"), py::arg("length_penalty"),
-             py::arg("batch_sentences"), py::arg("batch_tokens"), py::arg("threads"), py::arg("shortlist").none(true))
+             py::arg("batch_sentences"), py::arg("batch_tokens"), py::arg("threads"), py::arg("team"),
+             py::arg("shortlist").none(true))
         .def("logits", &logits, py::arg("source"), py::arg("target"));
 }

@@ -20,6 +20,9 @@ from dragoman.models.weights import open_weights
 
 # Sentences in progress in a thread. More fill the matrix products better, and push each other out of the cache.
 BATCH_SENTENCES = 32
+# With cores to spare, threads share a sentence's products, so many at most; but not those of a model that a core's own
+# cache nearly holds, where they would wait for each other longer than they help.
+MOST_SHARING, SHARED_BYTES = 8, 16_000_000
 # Hypotheses are numbered in 16 bits.
 WIDEST_BEAM = 65_535
 
@@ -90,6 +93,7 @@ class NativeSearcher:
         if config.beam > WIDEST_BEAM:
             raise UserError(f"the compiled engine takes a beam of at most {WIDEST_BEAM:,}, got {config.beam:,}")
         lengths = [len(piece.source) for piece in pieces]
+        workers = min(self.threads, len(pieces))
         try:
             found = self._model.search(
                 sources=[[*piece.source, EOS] for piece in pieces],
@@ -104,7 +108,8 @@ class NativeSearcher:
                 length_penalty=config.length_penalty,
                 batch_sentences=self.batch_sentences,
                 batch_tokens=self.batch_tokens,
-                threads=self.threads,
+                threads=workers,
+                team=min(self.threads // workers, MOST_SHARING) if self.weight_bytes >= SHARED_BYTES else 1,
                 shortlist=self._shortlist,
             )
         except IndexError as error:
