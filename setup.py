@@ -10,7 +10,7 @@ from pybind11.setup_helpers import Pybind11Extension
 from setuptools import Extension, setup
 
 NATIVE = "src/dragoman/decoding/native"
-HEADERS = [f"{NATIVE}/{name}.hpp" for name in ("simd", "team", "linear", "attention", "model", "search")]
+HEADERS = [f"{NATIVE}/{name}.hpp" for name in ("simd", "team", "linear", "attention", "model", "sentence", "search")]
 # One source, compiled for several processors; dragoman.decoding.native picks the best that runs here.
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx512bf16"]

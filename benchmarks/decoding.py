@@ -177,7 +177,6 @@ class Worker:
         self.name: str = system["name"]
         self.part: float = system["part"]
         self.batches: list[int] = system["batches"]
-        self.started = time.perf_counter()
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--worker", json.dumps(system)],
             stdin=subprocess.PIPE,

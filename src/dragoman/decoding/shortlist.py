@@ -38,7 +38,7 @@ class Shortlist:
     starts: Ints
 
     def allowed(self, source: Sequence[int], prefix: Sequence[int]) -> list[int]:
-        """What the translation of `source` may use, ascending."""
+        """What the translation of `source` may use, ascending; the compiled search does the same."""
         parts = [self.likely[self.starts[s] : self.starts[s + 1]] for s in set(source)]
         found: list[int] = np.unique(np.concatenate([self.always, np.array(prefix, dtype=np.int64), *parts])).tolist()
         return found
