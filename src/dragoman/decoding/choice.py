@@ -45,7 +45,7 @@ def choose_engine(
     if precision not in ("auto", *native.PRECISIONS):
         raise UserError(f"unknown precision {precision!r}: use auto, {', '.join(native.PRECISIONS)}")
     builds = native.builds()
-    reason = "it was asked for" if engine == "torch" else _obstacle(builds, device, configs)
+    reason = "torch was asked for" if engine == "torch" else _obstacle(builds, device, configs)
     if not reason:
         return Choice(builds[0], builds[0].default_precision if precision == "auto" else precision)
     if engine == "native":

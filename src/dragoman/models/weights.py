@@ -89,6 +89,8 @@ def open_weights(directory: Path) -> Iterator[WeightsFile]:
         header = _checked_header(path)
         with safetensors.safe_open(path, framework="numpy") as tensors:
             yield WeightsFile(path, header, tensors)
+    except UserError:
+        raise  # it says itself what is wrong, and is a ValueError too
     except FileNotFoundError:
         raise UserError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
     except (OSError, ValueError, safetensors.SafetensorError) as error:
