@@ -11,6 +11,7 @@ from transformers import PegasusConfig, PegasusForConditionalGeneration
 
 from dragoman.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from dragoman.layers.positions import sinusoidal_table
+from dragoman.models.config import TransformerConfig
 from dragoman.models.description import load_description
 from dragoman.models.storage import load_model
 from dragoman.models.weights import open_weights
@@ -21,6 +22,7 @@ POSITIONS = 1024
 def weights_of(directory: Path) -> dict[str, Any]:
     """Every weight; of the models that this benchmark compares: pre-norm, sinusoidal, one vocabulary."""
     model = load_description(directory).model
+    assert isinstance(model, TransformerConfig)
     assert (model.norm_placement, model.positions, model.tied_embeddings) == ("pre", "sinusoidal", "three-way")
     assert (model.norm, model.activation, model.attention_bias) == ("layer", "relu", False)
     with open_weights(directory) as weights:
@@ -30,6 +32,7 @@ def weights_of(directory: Path) -> dict[str, Any]:
 def to_ctranslate2(directory: Path, out: Path, quantization: str | None) -> None:
     """Write a CTranslate2 model."""
     config, weights = load_description(directory).model, weights_of(directory)
+    assert isinstance(config, TransformerConfig)
     spec = transformer_spec.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.heads,
@@ -105,6 +108,7 @@ ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "o
 def to_hugging_face(directory: Path) -> Any:
     """Pegasus, which is Marian's model with the norms before the sub-layers; checked against ours."""
     config, weights = load_description(directory).model, weights_of(directory)
+    assert isinstance(config, TransformerConfig)
     model: Any = PegasusForConditionalGeneration(
         PegasusConfig(
             vocab_size=config.source_vocabulary,

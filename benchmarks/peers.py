@@ -39,6 +39,7 @@ class Shape:
 
 def shape_of(name: str, vocabulary: int) -> Shape:
     config = preset(name, vocabulary, vocabulary, joint=True)
+    assert isinstance(config, TransformerConfig)
     return Shape(config.encoder_layers, config.d_model, config.heads, config.d_ff, vocabulary, config.dropout)
 
 

@@ -31,7 +31,6 @@ from dragoman import __version__
 from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, collate
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.data.tokenizer import TokenizerConfig, train_tokenizer
-from dragoman.models.presets import preset
 from dragoman.training.compiling import compile_layers
 from dragoman.training.prefetch import on_device
 
@@ -114,10 +113,7 @@ def updates_of(name: str, shape: peers.Shape, device: torch.device, *, compiled:
 def measure(name: str, arguments: argparse.Namespace, pairs: list[tuple[list[int], list[int]]]) -> dict[str, Any]:
     """Both systems on one shape, in turns."""
     device = torch.device(arguments.device)
-    config = preset(name, arguments.subwords, arguments.subwords, joint=True)
-    shape = peers.Shape(
-        config.encoder_layers, config.d_model, config.heads, config.d_ff, arguments.subwords, config.dropout
-    )
+    shape = peers.shape_of(name, arguments.subwords)
     model, _ = peers.dragoman(shape)
     contestants = {
         (system, "compiled" if compiled else "plain"): updates_of(system, shape, device, compiled=compiled)

@@ -62,11 +62,17 @@ def naive_attention(
     key: Float[Tensor, "B H S K"],
     value: Float[Tensor, "B H S Kv"],
     mask: AttentionMask = NO_MASK,
+    bias: Float[Tensor, "B H T S"] | None = None,
 ) -> tuple[Float[Tensor, "B H T Kv"], Float[Tensor, "B H T S"]]:
-    """softmax(QKᵀ/√d_k)V and the weights softmax(QKᵀ/√d_k) (equation 1), as written in the paper."""
+    """softmax(QKᵀ/√d_k)V and the weights softmax(QKᵀ/√d_k) (equation 1), as written in the paper.
+
+    `bias` is added to the scores QKᵀ/√d_k, as they are after scaling.
+    """
     d_k = query.shape[-1]
     # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]
     scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)
+    if bias is not None:
+        scores = scores + bias
     # [B, T, S] -> [B, 1, T, S]: the same mask for every head
     allowed = mask.dense(query.shape[-2], key.shape[-2], query.device).unsqueeze(1)
     weights = scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
@@ -81,20 +87,23 @@ def scaled_dot_product_attention(
     value: Float[Tensor, "B H S Kv"],
     mask: AttentionMask = NO_MASK,
     dropout: float = 0.0,
+    bias: Float[Tensor, "B H T S"] | None = None,
 ) -> Float[Tensor, "B H T Kv"]:
     """softmax(QKᵀ/√d_k)V (equation 1) by the fastest kernels that torch has for the device.
 
     Equal to `naive_attention` up to rounding. `dropout` is the probability with which a weight is
-    dropped; the caller passes 0 outside training.
+    dropped; the caller passes 0 outside training. `bias` is added to the scaled scores.
     """
     queries, keys = query.shape[-2], key.shape[-2]
     if query.device.type == "cpu" and queries * keys <= SHORT:
-        return _short_attention(query, key, value, mask, dropout)
-    if mask.allowed is None:
+        return _short_attention(query, key, value, mask, dropout, bias)
+    if bias is None and mask.allowed is None:
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=mask.causal)
     # [B, T, S] -> [B, 1, T, S]
     allowed = mask.dense(queries, keys, query.device).unsqueeze(1)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, dropout_p=dropout)
+    # True and False, or what is added to the scores: torch takes either.
+    added = allowed if bias is None else bias.masked_fill(~allowed, -torch.inf)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout)
 
 
 # Below this many weights per head, sentences of up to about 128 tokens, the backward pass of torch's
@@ -108,17 +117,20 @@ def _short_attention(
     value: Float[Tensor, "B H S Kv"],
     mask: AttentionMask,
     dropout: float,
+    bias: Float[Tensor, "B H T S"] | None,
 ) -> Float[Tensor, "B H T Kv"]:
     # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]; scaling the query is cheaper than the scores
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+    if bias is not None:
+        scores = scores + bias
     if mask.allowed is None and not mask.causal:
         weights = scores.softmax(dim=-1)
     else:
         # [B, T, S] -> [B, 1, T, S]; added rather than filled: the mask is smaller than the scores
         allowed = mask.dense(query.shape[-2], key.shape[-2], query.device).unsqueeze(1)
-        bias = torch.zeros_like(allowed, dtype=scores.dtype).masked_fill_(~allowed, -torch.inf)
+        barrier = torch.zeros_like(allowed, dtype=scores.dtype).masked_fill_(~allowed, -torch.inf)
         attends = allowed.any(dim=-1, keepdim=True)
-        weights = (scores + bias.masked_fill_(~attends, 0.0)).softmax(dim=-1)
+        weights = (scores + barrier.masked_fill_(~attends, 0.0)).softmax(dim=-1)
         if not attends.all():
             weights = weights * attends
     # Autocast's softmax is float32; without this the product would be, too.
@@ -129,6 +141,9 @@ def _short_attention(
 
 # Turns queries and keys [B, H, T, K], the first of which stands at position `offset`, by their position.
 Rotation = Callable[[Tensor, int], Tensor]
+# From queries [B, H, T, K], the first of which stands at position `offset`, and the number of keys S, which stand at
+# 0, 1, ...: what their distances add to the scaled scores, [B, H, T, S].
+RelativeScores = Callable[[Tensor, int, int], Tensor]
 
 
 class MultiHeadAttention(nn.Module):
@@ -137,11 +152,13 @@ class MultiHeadAttention(nn.Module):
     head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V); the h projections of each kind are one matrix.
 
     Args:
-        d_model: width of queries, memory and output.
-        heads: number of heads; divides d_model, and d_k = d_v = d_model / heads.
+        d_model: width of what attends, of memory and of the output.
+        heads: number of heads; divides d_model, and d_v = d_model / heads.
+        d_k: width of a head's queries and keys (table 3, rows B); None: d_model / heads.
         dropout: probability with which an attention weight is dropped in training.
         bias: whether the four projections have biases (the paper's reference has none).
         rotation: turns queries and keys by position; only for self-attention.
+        relative: adds to the scores by the distance of query and key; only for self-attention.
     """
 
     def __init__(
@@ -149,19 +166,23 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         heads: int,
         *,
+        d_k: int | None = None,
         dropout: float = 0.0,
         bias: bool = False,
         rotation: Rotation | None = None,
+        relative: RelativeScores | None = None,
     ) -> None:
         super().__init__()
         assert d_model % heads == 0, "the number of heads must divide d_model"
         self.heads = heads
         self.dropout = dropout
-        self.query = nn.Linear(d_model, d_model, bias=bias)
-        self.key = nn.Linear(d_model, d_model, bias=bias)
+        keys = d_model if d_k is None else heads * d_k
+        self.query = nn.Linear(d_model, keys, bias=bias)
+        self.key = nn.Linear(d_model, keys, bias=bias)
         self.value = nn.Linear(d_model, d_model, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
         self.rotation = rotation
+        self.relative = relative
 
     def forward(
         self,
@@ -182,12 +203,12 @@ class MultiHeadAttention(nn.Module):
             key, value = self._project(memory, memory_packing, self.key, self.value)
         if self.rotation is not None:
             query, key = self.rotation(query, 0), self.rotation(key, 0)
-        heads = self._heads(query, key, value, mask)
+        heads = self._heads(query, key, value, mask, offset=0)
         return self.output(heads if packing is None else packing.from_grid(heads))
 
     def project_memory(
         self, memory: Float[Tensor, "B S D"], offset: int = 0
-    ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]:
+    ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S Kv"]]:
         """Keys and values of `memory`, whose first row stands at position `offset`.
 
         They can be kept and appended to: the key-value cache of step-wise decoding.
@@ -201,7 +222,7 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         key: Float[Tensor, "B H S K"],
-        value: Float[Tensor, "B H S K"],
+        value: Float[Tensor, "B H S Kv"],
         mask: AttentionMask = NO_MASK,
         offset: int = 0,
     ) -> Float[Tensor, "B T D"]:
@@ -209,11 +230,11 @@ class MultiHeadAttention(nn.Module):
         query = self._split(self.query(x))
         if self.rotation is not None:
             query = self.rotation(query, offset)
-        return self.output(self._heads(query, key, value, mask))
+        return self.output(self._heads(query, key, value, mask, offset))
 
     def _project(
         self, x: Float[Tensor, "*BT D"], packing: Packing | None, *projections: nn.Linear
-    ) -> tuple[Float[Tensor, "B H T K"], ...]:
+    ) -> tuple[Float[Tensor, "B H T _"], ...]:
         """Several projections of the same `x` as one product, which is faster than one after another."""
         weight = torch.cat([projection.weight for projection in projections])
         bias = None
@@ -221,23 +242,26 @@ class MultiHeadAttention(nn.Module):
             bias = torch.cat([projection.bias for projection in projections])
         projected = F.linear(x, weight, bias)
         if packing is not None:
-            # [N, n*D] -> [B, T, n*D]
+            # [N, n*H*K] -> [B, T, n*H*K]
             projected = packing.to_grid(projected)
-        # [B, T, n*D] -> [B, T, n, H, K] -> [n, B, H, T, K] -> n x [B, H, T, K]
-        return projected.unflatten(-1, (len(projections), self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        # [B, T, n*H*K] -> n x [B, T, H*K] -> n x [B, H, T, K]
+        widths = [projection.out_features for projection in projections]
+        return tuple(self._split(each) for each in projected.split(widths, dim=-1))
 
     def _heads(
         self,
         query: Float[Tensor, "B H T K"],
         key: Float[Tensor, "B H S K"],
-        value: Float[Tensor, "B H S K"],
+        value: Float[Tensor, "B H S Kv"],
         mask: AttentionMask,
+        offset: int,
     ) -> Float[Tensor, "B T D"]:
         dropout = self.dropout if self.training else 0.0
-        heads = scaled_dot_product_attention(query, key, value, mask, dropout)
-        # [B, H, T, K] -> [B, T, H, K] -> [B, T, D]: Concat(head_1, ..., head_h)
+        bias = None if self.relative is None else self.relative(query, key.shape[2], offset)
+        heads = scaled_dot_product_attention(query, key, value, mask, dropout, bias)
+        # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, D]: Concat(head_1, ..., head_h)
         return heads.transpose(1, 2).flatten(2)
 
-    def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
-        # [B, T, D] -> [B, T, H, K] -> [B, H, T, K]
+    def _split(self, x: Float[Tensor, "B T HK"]) -> Float[Tensor, "B H T K"]:
+        # [B, T, H*K] -> [B, T, H, K] -> [B, H, T, K]
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)

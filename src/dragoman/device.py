@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -90,6 +91,18 @@ def return_freed_memory() -> None:
     """Give the system back what is free between pieces in use: worth it now and then, not in every step."""
     if _has_glibc():
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held so far; 0 where the system does not say.
+
+    What getrusage says may be the parent's.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def _has_glibc() -> bool:

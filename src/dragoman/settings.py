@@ -31,17 +31,18 @@ _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
-def from_mapping(cls: type[Config], mapping: Mapping[str, object], where: str) -> Config:
+def from_mapping(cls: type[Config], mapping: Mapping[str, object], where: str, place: str = "") -> Config:
     """Build the dataclass `cls` from `mapping`, checking every key and every type.
 
     Fields may be bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], X | None, or dataclasses.
     A whole number may stand for a float; nothing else is converted. TOML has no null, so the word "none"
-    stands for it where a field is X | None. `where` names the source in messages: "run.toml".
+    stands for it where a field is X | None. A dataclass that is built already is taken as it is. In messages,
+    `where` names the source ("run.toml"), and `place` the table in it that `mapping` is ("model").
 
     Raises UserError for an unknown key (naming the nearest known one), a missing key, a value of
     another type, and for what the dataclass's own __post_init__ rejects.
     """
-    return typing.cast(Config, _read_dataclass(cls, mapping, "", (where, cls)))
+    return typing.cast(Config, _read_dataclass(cls, mapping, place, (where, cls)))
 
 
 def to_mapping(config: "DataclassInstance") -> dict[str, object]:
@@ -124,6 +125,8 @@ def _read_dataclass(cls: Any, value: object, place: str, source: tuple[str, Any]
 
 def _read(hint: Any, value: object, place: str, source: tuple[str, Any]) -> object:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(value) and isinstance(value, hint):
+        return value
     if dataclasses.is_dataclass(hint):
         return _read_dataclass(hint, value, place, source)
     if origin in (Union, types.UnionType) and len(arguments) == 2 and types.NoneType in arguments:

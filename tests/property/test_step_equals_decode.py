@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -10,54 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.models.config import TransformerConfig
-from dragoman.models.presets import PRESETS, preset
-from dragoman.models.seq2seq import Memory
-from dragoman.models.transformer import Transformer, build_transformer
+from dragoman.models.architectures import build_model
+from dragoman.models.config import ARCHITECTURES
+from dragoman.models.seq2seq import Memory, Seq2Seq
+from tests.variants import VARIANTS
+from tests.variants.sizes import LONGEST, MAXIMUM, V
 
-V = 17
-MAXIMUM = 12
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "pre-norm": {"norm_placement": "pre"},
-    "rms": {"norm": "rms", "tied_embeddings": "none"},
-    "batch": {"norm": "batch"},
-    "batch, pre-norm": {"norm": "batch", "norm_placement": "pre"},
-    "gelu": {"activation": "gelu", "attention_bias": True},
-    "geglu": {"activation": "geglu"},
-    "swiglu": {"activation": "swiglu", "norm_placement": "pre"},
-    "learned": {"positions": "learned", "max_positions": MAXIMUM, "tied_embeddings": "two-way"},
-    "rotary": {"positions": "rotary"},
-    "rotary, untied": {"positions": "rotary", "tied_embeddings": "none", "norm_placement": "pre"},
-    "one head": {"heads": 1, "encoder_layers": 1, "decoder_layers": 3},
-}
-for name in PRESETS:
-    # The presets' choices at a size for tests.
-    chosen = preset(name, V, V, joint=True)
-    VARIANTS[name] = {
-        field: getattr(chosen, field)
-        for field in ("norm_placement", "norm", "activation", "positions", "tied_embeddings", "attention_bias")
-    }
-
+# One of each architecture, and what else depends on the length.
+LONG = [
+    next(name for name in VARIANTS if name.startswith(each))
+    for each in ARCHITECTURES
+    if any(name.startswith(each) for name in VARIANTS)
+] + ["transformer, rotary"]
 variants = st.sampled_from(sorted(VARIANTS))
 seeds = st.integers(0, 2**32)
 
 
 @cache
-def model(variant: str) -> Transformer:
+def model(variant: str) -> Seq2Seq:
     """In float64, so that only mistakes differ; batch norms have seen some data."""
     torch.manual_seed(len(variant))
-    config = TransformerConfig(
-        source_vocabulary=V,
-        target_vocabulary=V,
-        encoder_layers=2,
-        decoder_layers=2,
-        d_model=12,
-        heads=2,
-        d_ff=20,
-    )
-    built = build_transformer(replace(config, **VARIANTS[variant])).double()
+    built = build_model(replace(VARIANTS[variant], dropout=0.0)).double()
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -140,11 +112,10 @@ def test_source_padding_does_not_matter(
     expected = translator.decode(target, memory)
     assert expected.isfinite().all()
 
-    if VARIANTS[variant].get("positions") != "learned":
-        padding = random_tokens(seed + 1, len(tokens), more)
-        wider = torch.cat((torch.where(mask, tokens, (tokens + 1) % V), padding), dim=1)
-        wider_mask = torch.cat((mask, torch.zeros_like(padding, dtype=torch.bool)), dim=1)
-        close(translator.decode(target, translator.encode(wider, wider_mask)), expected)
+    padding = random_tokens(seed + 1, len(tokens), more)
+    wider = torch.cat((torch.where(mask, tokens, (tokens + 1) % V), padding), dim=1)
+    wider_mask = torch.cat((mask, torch.zeros_like(padding, dtype=torch.bool)), dim=1)
+    close(translator.decode(target, translator.encode(wider, wider_mask)), expected)
     for row in range(len(tokens)):
         alone = tokens[row : row + 1, : max(1, int(mask[row].sum()))]
         alone_mask = mask[row : row + 1, : alone.shape[1]]
@@ -206,13 +177,13 @@ def test_the_order_of_the_batch_does_not_matter(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("variant", ["paper", "rotary"])
+@pytest.mark.parametrize("variant", LONG)
 def test_long_sentences_step_alike(variant: str) -> None:
     """Beyond the first tables of positions (256), and where torch's fused kernel takes over (128 by 128)."""
     translator = model(variant)
     length = 270
-    source, target = random_tokens(1, 2, 300), random_tokens(2, 2, length)
-    mask = torch.arange(300) < torch.tensor([[300], [140]])
+    source, target = random_tokens(1, 2, LONGEST), random_tokens(2, 2, length)
+    mask = torch.arange(LONGEST) < torch.tensor([[LONGEST], [140]])
     memory = translator.encode(source, mask)
     expected = translator.decode(target, memory)
     state = translator.start(memory)
@@ -225,9 +196,7 @@ def test_long_sentences_step_alike(variant: str) -> None:
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 def test_single_precision_is_near(variant: str) -> None:
     """What users run: float32, to within 1e-4."""
-    translator = build_transformer(
-        replace(preset("tiny", V, V, joint=True), **{"max_positions": MAXIMUM, **VARIANTS[variant]})
-    ).eval()
+    translator = build_model(VARIANTS[variant]).eval()
     source, target = random_tokens(1, 3, 9), random_tokens(2, 3, 8)
     mask = torch.arange(9) < torch.tensor([[9], [4], [1]])
     memory = translator.encode(source, mask)
@@ -240,7 +209,7 @@ def test_single_precision_is_near(variant: str) -> None:
 
 def test_no_rows_are_left() -> None:
     """When every output is finished, nothing remains to step."""
-    translator = model("paper")
+    translator = model("transformer, paper")
     source = random_tokens(1, 2, 5)
     state = translator.start(translator.encode(source, torch.ones_like(source, dtype=torch.bool)))
     none = torch.empty(0, dtype=torch.int64)

@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -97,12 +98,22 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     assert not moments, "a moment of interruption never came"
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"training": {"optimizer": "adam"}},
+        {"training": {"optimizer": "muon"}},
+        {"architecture": "recurrent"},
+        {"architecture": "convolutional"},
+        {"architecture": "universal", "model": {"halting": "adaptive", "random_positions": 50}},
+    ],
+    ids=str,
+)
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int], optimizer: str
+    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int], choices: dict[str, Any]
 ) -> None:
     training, validation = few_numbers
-    settings = merge(TINY_RUN, {"training": {"optimizer": optimizer}})
+    settings = merge(TINY_RUN, choices)
     whole = train([training], tmp_path / "whole", validation=validation, settings=settings)
     # In mid-epoch, at a validation, and just before the end.
     interrupt_after += [7, 20, 39]

@@ -2,11 +2,15 @@
 
 import dataclasses
 import math
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from dragoman import attention as attention_module
 from dragoman.attention import (
     CAUSAL_MASK,
     NO_MASK,
@@ -16,7 +20,8 @@ from dragoman.attention import (
     naive_attention,
     scaled_dot_product_attention,
 )
-from dragoman.layers.positions import RotaryPositions
+from dragoman.layers.positions import RelativePositions, RotaryPositions
+from dragoman.packing import Packing
 
 CPU = torch.device("cpu")
 
@@ -66,6 +71,74 @@ def test_both_sides_of_the_threshold(keys: int, causal: bool) -> None:
         )
 
 
+# What counts as short: everything (plain products) or nothing (torch's kernels).
+KERNELS = pytest.mark.parametrize("short", [10**9, -1], ids=["plain", "torch's"])
+
+
+# Of two sentences, 4 queries and 5 keys; some queries may attend to nothing.
+ANY = (random(2, 4, 5, seed=7) < 0.5) & torch.tensor([True, True, True, False]).view(4, 1)
+MASKS = {
+    "none": NO_MASK,
+    "causal": CAUSAL_MASK,
+    "padding": AttentionMask.padding(torch.arange(5) < torch.tensor([[5], [0]])),
+    "any": AttentionMask(allowed=ANY),
+    "any, causal": AttentionMask(allowed=ANY, causal=True),
+}
+
+
+@KERNELS
+@pytest.mark.parametrize("kind", MASKS)
+def test_a_bias_is_added_to_the_scaled_scores(kind: str, short: int) -> None:
+    """Fast or written out: the same outputs and gradients, the bias' among them; zeros where nothing is seen."""
+    mask = MASKS[kind]
+    leaves = [random(2, 3, 4, 6), random(2, 3, 5, 6, seed=1), random(2, 3, 5, 2, seed=2), random(2, 3, 4, 5, seed=3)]
+    outcomes = []
+    for naive in (True, False):
+        query, key, value, bias = (leaf.clone().requires_grad_() for leaf in leaves)
+        if naive:
+            output, _ = naive_attention(query, key, value, mask, bias)
+        else:
+            with patch.object(attention_module, "SHORT", short):
+                output = scaled_dot_product_attention(query, key, value, mask, bias=bias)
+        (output * random(2, 3, 4, 2, seed=4)).sum().backward()
+        outcomes.append((output, query.grad, key.grad, value.grad, bias.grad))
+        # [B, T, S] -> [B, 1, T, S]: a score that is masked has no part in anything
+        allowed = mask.dense(4, 5, CPU).unsqueeze(1)
+        assert bias.grad is not None
+        assert bias.grad.masked_select(~allowed).eq(0).all()
+        assert output.masked_select(~allowed.any(dim=-1, keepdim=True)).eq(0).all()
+    torch.testing.assert_close(*outcomes)
+
+
+def test_a_biased_softmax_by_hand() -> None:
+    query, key, bias = random(1, 1, 1, 4), random(1, 1, 3, 4, seed=1), random(1, 1, 1, 3, seed=2)
+    _, weights = naive_attention(query, key, key, bias=bias)
+    scores = [math.exp(float(query[0, 0, 0] @ key[0, 0, s]) / 2 + float(bias[0, 0, 0, s])) for s in range(3)]
+    torch.testing.assert_close(weights[0, 0, 0], torch.tensor(scores, dtype=torch.float64) / sum(scores))
+
+
+@KERNELS
+def test_a_bias_in_half_precision(short: int) -> None:
+    query, key, bias = random(2, 3, 4, 6), random(2, 3, 5, 6, seed=1), random(2, 3, 4, 5, seed=2)
+    expected, _ = naive_attention(query, key, key, CAUSAL_MASK, bias)
+    with patch.object(attention_module, "SHORT", short):
+        found = scaled_dot_product_attention(
+            query.bfloat16(), key.bfloat16(), key.bfloat16(), CAUSAL_MASK, bias=bias.bfloat16()
+        )
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), expected, atol=0.05, rtol=0.05)
+
+
+def test_without_a_bias_torchs_causal_kernel_is_asked_for() -> None:
+    """Its memory is linear in the length, because it is told of the mask and given none."""
+    query = random(1, 2, 200, 4)
+    with patch.object(F, "scaled_dot_product_attention", wraps=F.scaled_dot_product_attention) as kernel:
+        scaled_dot_product_attention(query, query, query, CAUSAL_MASK)
+        assert kernel.call_args.kwargs == {"dropout_p": 0.0, "is_causal": True}
+        scaled_dot_product_attention(query, query, query, CAUSAL_MASK, bias=random(1, 2, 200, 200))
+        assert kernel.call_args.kwargs["attn_mask"].shape == (1, 2, 200, 200)
+
+
 def test_nothing_to_attend_to_gives_zeros() -> None:
     output = scaled_dot_product_attention(random(2, 3, 4, 8), random(2, 3, 0, 8), random(2, 3, 0, 8))
     assert output.equal(torch.zeros(2, 3, 4, 8, dtype=torch.float64))
@@ -86,22 +159,56 @@ def test_dropout_drops_weights_and_keeps_their_expectation(length: int, masked: 
     torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 1 / (0.75 * length)))
 
 
-def test_heads_one_by_one() -> None:
+@pytest.mark.parametrize("d_k", [None, 1, 4, 7])
+@pytest.mark.parametrize("itself", [True, False], ids=["self-attention", "memory"])
+def test_heads_one_by_one(d_k: int | None, itself: bool) -> None:
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, with the projections cut by hand."""
     torch.manual_seed(0)
-    attention = MultiHeadAttention(12, 3, bias=True).double()
-    x, memory = random(2, 5, 12), random(2, 7, 12, seed=1)
+    attention = MultiHeadAttention(12, 3, d_k=d_k, bias=True).double()
+    for layer in (attention.query, attention.key, attention.value):
+        torch.nn.init.normal_(layer.bias)
+    x = random(2, 7, 12)
+    memory = x if itself else random(2, 7, 12, seed=1)
     real = torch.arange(7) < torch.tensor([[7], [4]])
     heads = []
     for i in range(3):
-        rows = slice(4 * i, 4 * i + 4)
+        keys, values = (slice(width * i, width * i + width) for width in (d_k or 4, 4))
         query, key, value = (
             (y @ layer.weight[rows].t() + layer.bias[rows]).unsqueeze(1)
-            for y, layer in ((x, attention.query), (memory, attention.key), (memory, attention.value))
+            for y, layer, rows in (
+                (x, attention.query, keys),
+                (memory, attention.key, keys),
+                (memory, attention.value, values),
+            )
         )
         heads.append(naive_attention(query, key, value, AttentionMask.padding(real))[0].squeeze(1))
     expected = torch.cat(heads, dim=-1) @ attention.output.weight.t() + attention.output.bias
     torch.testing.assert_close(attention(x, memory, AttentionMask.padding(real)), expected)
+    key, value = attention.project_memory(memory)
+    torch.testing.assert_close(attention.attend(x, key, value, AttentionMask.padding(real)), expected)
+
+
+def test_a_width_of_keys_that_is_given_or_not() -> None:
+    """d_k = d_model / heads is the default, to the last bit."""
+    given, default = MultiHeadAttention(12, 3, d_k=4), MultiHeadAttention(12, 3)
+    given.load_state_dict(default.state_dict())
+    x = torch.randn(2, 5, 12)
+    assert given(x, x).equal(default(x, x))
+    narrow = MultiHeadAttention(12, 3, d_k=2)
+    assert sum(p.numel() for p in narrow.parameters()) == 2 * 12 * 6 + 2 * 12 * 12
+
+
+@pytest.mark.parametrize("length", [9, 140], ids=["short", "long"])
+def test_a_width_of_keys_packed(length: int) -> None:
+    """Rows of real tokens give what the padded batch gives."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(12, 3, d_k=5).double()
+    real = torch.arange(length) < torch.tensor([[length], [4]])
+    packing = Packing(real)
+    x = random(2, length, 12)
+    rows = packing.pack(x)
+    found = attention(rows, rows, AttentionMask.padding(packing.attended), packing, packing)
+    torch.testing.assert_close(packing.unpack(found)[real], attention(x, x, AttentionMask.padding(real))[real])
 
 
 def test_projections_have_no_bias_by_default() -> None:
@@ -124,15 +231,31 @@ def test_weights_drop_in_training_only() -> None:
     assert dropping.eval()(x, x).equal(whole.eval()(x, x))
 
 
-def test_projected_memory_can_be_cut_and_joined() -> None:
+@pytest.mark.parametrize(
+    "positions",
+    [{}, {"rotation": RotaryPositions(6)}, {"relative": RelativePositions(2, 6, future=True)}],
+    ids=["none", "rotary", "relative"],
+)
+def test_projected_memory_can_be_cut_and_joined(positions: dict[str, Any]) -> None:
     """The key-value cache: projecting in two pieces, at their offsets, is projecting at once."""
     torch.manual_seed(0)
-    attention = MultiHeadAttention(8, 2, rotation=RotaryPositions(4)).double()
+    attention = MultiHeadAttention(8, 2, d_k=6, **positions).double()
     x = random(2, 6, 8)
     pieces = [attention.project_memory(x[:, :4]), attention.project_memory(x[:, 4:], offset=4)]
     key, value = (torch.cat(parts, dim=2) for parts in zip(*pieces, strict=True))
     torch.testing.assert_close((key, value), attention.project_memory(x))
     torch.testing.assert_close(attention.attend(x[:, 4:], key, value, offset=4), attention(x, x)[:, 4:])
+
+
+def test_relative_positions_see_distances_only() -> None:
+    """The same words behind others attend to each other as before; turned around, otherwise."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(8, 2, relative=RelativePositions(3, 4, future=True)).double()
+    x = random(1, 10, 8)
+    behind = AttentionMask(allowed=(torch.arange(10) >= 4).expand(1, 10, 10))
+    torch.testing.assert_close(attention(x, x, behind)[:, 4:], attention(x[:, 4:], x[:, 4:]))
+    turned = x.flip(1)
+    assert not torch.allclose(attention(turned, turned).flip(1), attention(x, x), atol=1e-3)
 
 
 def test_rotation_sees_distances_only() -> None:

@@ -1,4 +1,4 @@
-"""Positions, norms, feed-forward networks, dropout and residuals against their formulas."""
+"""Norms, feed-forward networks, dropout and residuals against their formulas."""
 
 import math
 from collections.abc import Callable
@@ -11,98 +11,10 @@ from torch import Tensor, nn
 from dragoman.layers.dropout import Dropout
 from dragoman.layers.feed_forward import FeedForward, GatedFeedForward
 from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
-from dragoman.layers.positions import (
-    LearnedPositions,
-    RotaryPositions,
-    SinusoidalPositions,
-    sinusoidal_table,
-)
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-# Positions
-
-
-@pytest.mark.parametrize("position", [0, 1, 77, 200_000])
-def test_sinusoids_are_the_papers(position: int) -> None:
-    table = sinusoidal_table(position + 1, 6)
-    assert table.dtype == torch.float32
-    expected = []
-    for i in range(3):
-        angle = position / 10_000 ** (2 * i / 6)
-        expected += [math.sin(angle), math.cos(angle)]
-    torch.testing.assert_close(table[position], torch.tensor(expected), atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("offset", [0, 3, 247, 248, 256, 5000])
-def test_sinusoidal_positions_are_added_at_any_offset(offset: int) -> None:
-    x = random(2, 9, 8)
-    expected = x + sinusoidal_table(offset + 9, 8)[offset:]
-    torch.testing.assert_close(SinusoidalPositions(8)(x, offset), expected)
-
-
-def test_fixed_positions_are_not_saved() -> None:
-    assert not SinusoidalPositions(8).state_dict()
-    assert not RotaryPositions(8).state_dict()
-
-
-def test_learned_positions_end() -> None:
-    positions = LearnedPositions(5, 4)
-    x = random(2, 3, 4)
-    torch.testing.assert_close(positions(x, 2), x + positions.embedding.weight[2:5])
-    with pytest.raises(ValueError, match="a sequence of 6 positions, but only 5"):
-        positions(x, 3)
-
-
-def test_rotation_by_the_formula() -> None:
-    """Pair i at position m turns by m·10000^(-2i/K)."""
-    x = random(1, 1, 4, 6)
-    turned = RotaryPositions(6)(x, 2)
-    for t in range(4):
-        for i in range(3):
-            angle = (2 + t) * 10_000 ** (-2 * i / 6)
-            pair = complex(*x[0, 0, t, 2 * i : 2 * i + 2].tolist())
-            expected = pair * complex(math.cos(angle), math.sin(angle))
-            assert complex(*turned[0, 0, t, 2 * i : 2 * i + 2].tolist()) == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("offset", [1, 100, 1000])
-def test_rotated_products_depend_on_the_distance(offset: int) -> None:
-    rotate = RotaryPositions(8)
-    query, key = random(2, 3, 5, 8), random(2, 3, 5, 8, seed=1)
-    expected = rotate(query, 0) @ rotate(key, 0).transpose(-2, -1)
-    moved = rotate(query, offset) @ rotate(key, offset).transpose(-2, -1)
-    torch.testing.assert_close(moved, expected, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(rotate(query, offset).norm(dim=-1), query.norm(dim=-1))
-    torch.testing.assert_close(rotate(query[:, :, :1], 0), query[:, :, :1])
-
-
-def test_rotation_keeps_half_precision() -> None:
-    assert RotaryPositions(8)(random(1, 2, 300, 8).bfloat16(), 0).dtype == torch.bfloat16
-
-
-def test_rotation_needs_pairs() -> None:
-    with pytest.raises(AssertionError, match="pairs"):
-        RotaryPositions(5)
-
-
-def test_a_table_that_grew_in_inference_serves_training() -> None:
-    """A validation with a long sentence must not stop the training step after it."""
-    rotate = RotaryPositions(8)
-    with torch.inference_mode():
-        rotate(torch.ones(1, 1, 300, 8), 0)
-    x = torch.ones(1, 1, 3, 8, requires_grad=True)
-    rotate(x, 0).sum().backward()
-    assert x.grad is not None
-
-
-def test_a_table_grows_in_the_modules_type() -> None:
-    positions = SinusoidalPositions(8).bfloat16()
-    assert positions(torch.ones(1, 3, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
-    assert positions(torch.ones(1, 300, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 # Feed-forward

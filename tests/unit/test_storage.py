@@ -213,7 +213,7 @@ def edit(directory: Path, changes: dict[str, Any], model: dict[str, Any]) -> Non
     ("changes", "model", "message"),
     [
         ({"format": 2}, {}, "format 2 is not one that this version reads"),
-        ({"architecture": "recurrent"}, {}, "unknown architecture 'recurrent'"),
+        ({"architecture": "oracle"}, {}, "unknown architecture 'oracle'"),
         ({"trained_length": 0}, {}, "trained_length must be at least 1"),
         ({"trained_length": "40"}, {}, "trained_length.*whole number"),
         ({"trained_lenght": 40}, {}, r"unknown key trained_lenght.*did you mean trained_length\?"),

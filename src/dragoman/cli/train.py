@@ -19,6 +19,8 @@ class Train:
     """The model directory to write."""
     validation: str | None = None
     """A corpus to validate on; without it, a share of the corpora is held out."""
+    model: Literal["transformer", "recurrent", "convolutional", "universal"] | None = None
+    """Architecture of the model: the Transformer, unless a run file says otherwise."""
     preset: Literal["tiny", "small", "base", "big", "modern", "fast"] | None = None
     """Size of the model; by default the size of the corpus decides."""
     minutes: float | None = None
@@ -40,6 +42,8 @@ class Train:
         for name in ("preset", "source_language", "target_language"):
             if getattr(self, name) is not None:
                 settings[name] = getattr(self, name)
+        if self.model is not None:
+            settings["architecture"] = self.model
         if self.minutes is not None:
             settings["training"] = {**settings.get("training", {}), "minutes": self.minutes}
             settings["training"].pop("steps", None)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from dragoman.decoding import native
 from dragoman.errors import UserError
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import ModelConfig
 
 EngineName = Literal["auto", "native", "torch"]
 PrecisionName = Literal["auto", "fp32", "bf16", "int8"]
@@ -33,7 +33,7 @@ def choose_engine(
     engine: EngineName = "auto",
     precision: PrecisionName = "auto",
     device: str = "auto",
-    configs: Sequence[TransformerConfig] = (),
+    configs: Sequence[ModelConfig] = (),
 ) -> Choice:
     """The engine for models of these settings (several are an ensemble) on a device.
 
@@ -55,7 +55,7 @@ def choose_engine(
     return Choice(None, reason=reason)
 
 
-def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[TransformerConfig]) -> str:
+def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[ModelConfig]) -> str:
     if not builds:
         return (
             "it is not installed, or not for this processor (install a C++ compiler, such as Debian's g++, and then "

@@ -16,6 +16,7 @@ from dragoman.decoding.sampling import SamplingConfig, greedy_search, sample
 from dragoman.decoding.scores import Score, score
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig
 from dragoman.errors import UserError
+from dragoman.models.figures import Figure, summarise
 from dragoman.models.seq2seq import Seq2Seq
 
 
@@ -76,6 +77,19 @@ class TorchSearcher:
             )
             scores.update(zip(chosen, found, strict=True))
         return [scores[i] for i in range(len(sources))]
+
+    def figures(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Figure]:
+        """What the models report of these pairs (`Seq2Seq.figures`), over all tokens; of an ensemble, over all models.
+
+        Empty for most models.
+        """
+        with inference(self._engine.models):
+            return summarise(
+                model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
+                for chosen in self._batches(sources, targets, width=1)
+                for batch in [collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)]
+                for model in self._engine.models
+            )
 
     def _search(
         self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None

@@ -16,12 +16,14 @@ from dragoman.decoding.search import Hypothesis, Piece, SearchConfig, Searcher
 from dragoman.decoding.segmenting import join, one_line, segment
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import UserError
+from dragoman.models.config import TransformerConfig
 from dragoman.models.description import load_description
 
 if TYPE_CHECKING:
     from dragoman.decoding.sampling import SamplingConfig
     from dragoman.decoding.scores import Score
     from dragoman.decoding.torch_searcher import TorchSearcher
+    from dragoman.models.figures import Figure
     from dragoman.models.seq2seq import Seq2Seq
 
 DEFAULT_SEARCH = SearchConfig()
@@ -168,14 +170,16 @@ class Translator:
                 raise UserError(f"a shortlist needs the compiled engine, which cannot be used: {choice.reason}")
             loaded = in_torch()
             return cls(loaded, lambda: loaded, tokenizers[0], max_source_tokens=max_source_tokens)
+        [config] = configs
+        assert isinstance(config, TransformerConfig), "choose_engine gives the compiled engine no other architecture"
         searcher = NativeSearcher(
             directories[0],
-            configs[0],
+            config,
             choice.build,
             choice.precision,
             threads=threads,
             batch_tokens=batch_tokens,
-            shortlist=Shortlist.load(directories[0], configs[0].source_vocabulary, configs[0].target_vocabulary)
+            shortlist=Shortlist.load(directories[0], config.source_vocabulary, config.target_vocabulary)
             if shortlist
             else None,
         )
@@ -269,13 +273,23 @@ class Translator:
         reports, within the precision of its engine and provided that the tokenizer gives back the tokens which
         the search chose.
         """
-        sources = self.tokenizer.encode_source([_read(source)[0] for source, _ in pairs])
-        targets = self.tokenizer.encode_target([_read(target)[0] for _, target in pairs])
-        return self._in_torch.score(sources, targets, length_penalty)
+        return self._in_torch.score(*self._encode_pairs(pairs), length_penalty)
+
+    def figures(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Figure]:
+        """What the model reports of its own on pairs of (source, target), each taken as one piece.
+
+        Such as the Universal Transformer's steps; empty for most models. See `Seq2Seq.figures`.
+        """
+        return self._in_torch.figures(*self._encode_pairs(pairs))
 
     @cached_property
     def _in_torch(self) -> TorchSearcher:
         return self._load_in_torch()
+
+    def _encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+        sources = self.tokenizer.encode_source([_read(source)[0] for source, _ in pairs])
+        targets = self.tokenizer.encode_target([_read(target)[0] for _, target in pairs])
+        return sources, targets
 
     def _alternatives(self, outputs: Sequence[Sequence[Hypothesis]]) -> tuple[Alternative, ...]:
         """The outputs of the pieces of one line, the r-th of each put together, as text."""

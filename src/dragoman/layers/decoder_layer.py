@@ -14,14 +14,14 @@ from dragoman.packing import Packing
 class LayerCache:
     """What one decoder layer remembers between steps.
 
-    self_key, self_value      [B, H, t, K]  the target positions so far
-    memory_key, memory_value  [B, H, S, K]  the source, projected once
+    self_key, self_value      [B, H, t, K], [B, H, t, Kv]  the target positions so far
+    memory_key, memory_value  [B, H, S, K], [B, H, S, Kv]  the source, projected once
     """
 
     self_key: Float[Tensor, "B H t K"]
-    self_value: Float[Tensor, "B H t K"]
+    self_value: Float[Tensor, "B H t Kv"]
     memory_key: Float[Tensor, "B H S K"]
-    memory_value: Float[Tensor, "B H S K"]
+    memory_value: Float[Tensor, "B H S Kv"]
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "LayerCache":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
@@ -80,8 +80,7 @@ class DecoderLayer(nn.Module):
     def start(self, memory: Float[Tensor, "B S D"]) -> LayerCache:
         """The cache before the first step."""
         memory_key, memory_value = self.memory_attention.project_memory(memory)
-        empty = memory_key[:, :, :0]
-        return LayerCache(empty, empty, memory_key, memory_value)
+        return LayerCache(memory_key[:, :, :0], memory_value[:, :, :0], memory_key, memory_value)
 
     def step(
         self,

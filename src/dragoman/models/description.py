@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.errors import UserError
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import ModelConfig, architecture_of, read_model_config
 from dragoman.settings import from_mapping
 
 CONFIG_FILE = "config.json"
@@ -16,7 +16,7 @@ FORMAT = 1
 class ModelDescription:
     """What config.json says.
 
-    architecture     which class of model this is; "transformer" so far
+    architecture     which class of model this is: "transformer", "recurrent", "convolutional", "universal"
     model            the model's own settings
     trained_length   subwords of the longest sentence seen in training: longer input is split
     source_language, target_language   codes such as "en", when they are known
@@ -24,7 +24,7 @@ class ModelDescription:
     """
 
     architecture: str
-    model: TransformerConfig
+    model: ModelConfig
     trained_length: int
     source_language: str | None = None
     target_language: str | None = None
@@ -37,8 +37,7 @@ class ModelDescription:
                 f"format {self.format} is not one that this version reads ({FORMAT}): "
                 + ("update dragoman" if self.format > FORMAT else "train it anew, or use the version that wrote it")
             )
-        if self.architecture != "transformer":
-            raise ValueError(f"unknown architecture {self.architecture!r}")
+        assert self.architecture == architecture_of(self.model)
         if self.trained_length < 1:
             raise ValueError(f"trained_length must be at least 1, not {self.trained_length}")
 
@@ -60,4 +59,7 @@ def load_description(directory: Path) -> ModelDescription:
         raise UserError(f"{path} cannot be read: {error}") from error
     if not isinstance(mapping, dict):
         raise UserError(f"{path} is not a JSON object")
+    if "architecture" in mapping and "model" in mapping:
+        model = read_model_config(mapping["architecture"], mapping["model"], str(path))
+        mapping = {**mapping, "model": model}
     return from_mapping(ModelDescription, mapping, str(path))

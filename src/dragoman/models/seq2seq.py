@@ -1,6 +1,6 @@
 """The contract that every sequence-to-sequence model keeps.
 
-Letters: B batch, S source length, T target length, D d_model, V target vocabulary.
+Letters: B batch, S source length, T target length, D d_model, V target vocabulary, N real tokens.
 """
 
 from abc import ABC, abstractmethod
@@ -69,6 +69,30 @@ class Seq2Seq(nn.Module, ABC):
         """Logits of every next token, all positions at once under the causal mask."""
         # [B, T, D] -> [B, T, V]
         return self.project(self.decode_states(target, memory, target_mask))
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        target_mask: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
+        """What training needs: the states of `decode_states`, and a cost of the model's own, none by default.
+
+        The cost is in nats, summed over target tokens like the loss, to which it is added.
+        """
+        states = self.decode_states(target, self.encode(source, source_mask), target_mask)
+        return states, states.new_zeros(())
+
+    def figures(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        target_mask: Bool[Tensor, "B T"],
+    ) -> dict[str, Float[Tensor, " _"]]:
+        """Figures of each token that the model has to report, by name; none by default."""
+        return {}
 
     @abstractmethod
     def start(self, memory: Memory) -> DecoderState:

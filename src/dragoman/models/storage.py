@@ -8,9 +8,9 @@ from torch import Tensor
 
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
+from dragoman.models.architectures import build_model
 from dragoman.models.description import CONFIG_FILE, ModelDescription, load_description
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
 from dragoman.settings import to_mapping
 
@@ -66,7 +66,7 @@ def load_model(directory: Path) -> Seq2Seq:
         UserError: when a file is missing, damaged, or does not fit the other.
     """
     description = load_description(directory)
-    model = build_transformer(description.model)
+    model = build_model(description.model)
     with open_weights(directory) as weights:
         tensors = {name: torch.from_numpy(weights.read(name)) for name in weights.names}
     set_weights(model, tensors, str(directory / WEIGHTS_FILE))

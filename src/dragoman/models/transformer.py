@@ -18,7 +18,14 @@ from dragoman.layers.dropout import Dropout
 from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
 from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
-from dragoman.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from dragoman.layers.positions import (
+    LearnedPositions,
+    OneHotPositions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    random_start,
+)
 from dragoman.models.config import TransformerConfig
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from dragoman.models.state import DecoderState
@@ -40,7 +47,11 @@ class TransformerState(DecoderState):
 
 
 class Transformer(Seq2Seq):
-    """The paper's model: embeddings, encoder stack, decoder stack, output projection."""
+    """The paper's model: embeddings, encoder stack, decoder stack, output projection.
+
+    In training, both sides of a batch begin at one of `random_positions` positions, the same, so that what stands at
+    the same place on both sides stays recognisable by its position; 0: at the first.
+    """
 
     def __init__(
         self,
@@ -49,6 +60,8 @@ class Transformer(Seq2Seq):
         encoder: "Encoder",
         decoder: "Decoder",
         output: nn.Linear,
+        *,
+        random_positions: int = 0,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -56,6 +69,21 @@ class Transformer(Seq2Seq):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
+        self.random_positions = random_positions
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        target_mask: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
+        """The states of `decode_states`, from a random position on in training; there is no cost."""
+        first = random_start(self.random_positions) if self.training else 0
+        # [B, S] -> [B, S, D]; [B, T] -> [B, T, D]
+        memory = Memory(self.encoder(self.source_embedding(source, first), source_mask), source_mask)
+        states = self.decoder(self.target_embedding(target, first), memory, target_mask)
+        return states, states.new_zeros(())
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
         """Read the source; `mask` is True where a token is real."""
@@ -89,12 +117,18 @@ class Transformer(Seq2Seq):
 
 
 class Embedding(nn.Module):
-    """Token embeddings times √d_model (section 3.4), plus positions, then dropout (section 5.4)."""
+    """Token embeddings times √d_model (section 3.4), plus positions, then dropout (section 5.4).
+
+    Args:
+        tokens: a row for each token.
+        positions: gives the embeddings their positions; None where attention does, or nothing.
+        dropout: probability with which a feature is dropped in training.
+    """
 
     def __init__(
         self,
         tokens: nn.Embedding,
-        positions: SinusoidalPositions | LearnedPositions | None,
+        positions: SinusoidalPositions | LearnedPositions | OneHotPositions | None,
         dropout: float,
     ) -> None:
         super().__init__()
@@ -204,6 +238,7 @@ def build_transformer(config: TransformerConfig) -> Transformer:
         Encoder([_encoder_layer(config) for _ in range(config.encoder_layers)], final_norm()),
         Decoder([_decoder_layer(config) for _ in range(config.decoder_layers)], final_norm()),
         output,
+        random_positions=config.random_positions,
     )
     initialise(model)
     return model
@@ -213,7 +248,8 @@ def initialise(model: Transformer) -> None:
     """Initialise as the paper's reference implementation (tensor2tensor) does.
 
     Matrices are uniform with variance 2 / (fan-in + fan-out), biases zero; embeddings are normal with
-    standard deviation d_model^-0.5, so that scaled by √d_model they have variance 1.
+    standard deviation d_model^-0.5, so that scaled by √d_model they have variance 1. The matrix of one-hot positions,
+    which the reference does not have, begins as the identity beside such vectors: as learned positions.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and module is not model.output:
@@ -222,6 +258,9 @@ def initialise(model: Transformer) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    for embedding in (model.source_embedding, model.target_embedding):
+        if isinstance(embedding.positions, OneHotPositions):
+            nn.init.eye_(embedding.positions.words.weight)
     # Tied, it was just drawn as an embedding; untied, it gets the same distribution.
     if model.output.weight is not model.target_embedding.tokens.weight:
         nn.init.normal_(model.output.weight, std=model.output.in_features**-0.5)
@@ -229,7 +268,7 @@ def initialise(model: Transformer) -> None:
 
 def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
     return EncoderLayer(
-        _attention(config, rotary=config.positions == "rotary"),
+        _self_attention(config, future=True),
         _feed_forward(config),
         _residual(config),
         _residual(config),
@@ -238,8 +277,8 @@ def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
 
 def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
     return DecoderLayer(
-        _attention(config, rotary=config.positions == "rotary"),
-        _attention(config, rotary=False),
+        _self_attention(config, future=False),
+        _attention(config),
         _feed_forward(config),
         _residual(config),
         _residual(config),
@@ -247,13 +286,30 @@ def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
     )
 
 
-def _attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
+def _self_attention(config: TransformerConfig, *, future: bool) -> MultiHeadAttention:
+    match config.positions:
+        case "rotary":
+            return _attention(config, rotation=RotaryPositions(config.key_width))
+        case "relative":
+            return _attention(config, relative=RelativePositions(config.max_distance, config.key_width, future=future))
+        case _:
+            return _attention(config)
+
+
+def _attention(
+    config: TransformerConfig,
+    *,
+    rotation: RotaryPositions | None = None,
+    relative: RelativePositions | None = None,
+) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.heads,
+        d_k=config.d_k,
         dropout=config.attention_dropout,
         bias=config.attention_bias,
-        rotation=RotaryPositions(config.d_model // config.heads) if rotary else None,
+        rotation=rotation,
+        relative=relative,
     )
 
 
@@ -283,11 +339,13 @@ def _norm(config: TransformerConfig) -> nn.Module:
             return TokenBatchNorm(config.d_model)
 
 
-def _positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
+def _positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | OneHotPositions | None:
     match config.positions:
         case "sinusoidal":
             return SinusoidalPositions(config.d_model)
         case "learned":
             return LearnedPositions(config.max_positions, config.d_model)
-        case "rotary":
+        case "one-hot":
+            return OneHotPositions(config.max_positions, config.d_model)
+        case "rotary" | "relative" | "none":
             return None

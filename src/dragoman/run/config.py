@@ -1,16 +1,16 @@
 """Everything that a run file can say, and what is chosen where it is silent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
 from dragoman.data.tokenizer import TokenizerConfig
 from dragoman.errors import UserError
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import ARCHITECTURES, ModelConfig, read_model_config
 from dragoman.models.presets import preset
-from dragoman.settings import from_mapping, to_mapping
+from dragoman.settings import to_mapping
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
 
@@ -39,6 +39,7 @@ class DataConfig:
 class RunConfig:
     """A run, but for the model's own settings: those start from the preset, see `model_config`."""
 
+    architecture: str = "transformer"
     preset: str = "small"
     source_language: str | None = None
     target_language: str | None = None
@@ -50,7 +51,7 @@ class RunConfig:
     training: TrainingConfig
 
 
-def choose_by_size(pairs: int, characters: int = 0) -> dict[str, Any]:
+def choose_by_size(pairs: int, characters: int = 0, architecture: object = "transformer") -> dict[str, Any]:
     """Settings that suit a corpus of so many pairs, with so many different characters.
 
     Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
@@ -61,7 +62,7 @@ def choose_by_size(pairs: int, characters: int = 0) -> dict[str, Any]:
     if pairs < 200_000:
         return {
             "preset": "small",
-            "model": {"norm_placement": "pre"},
+            "model": {"norm_placement": "pre"} if _has_setting(architecture, "norm_placement") else {},
             "tokenizer": {"vocabulary_size": (4000 if pairs < 50_000 else 8000) + room},
             "batching": {"batch_tokens": 1024},
         }
@@ -111,6 +112,11 @@ def choose_by_budget(pairs: int, updates_per_epoch: int, training: Mapping[str, 
     }
 
 
+def _has_setting(architecture: object, name: str) -> bool:
+    """Whether the model has such a setting; not if the architecture is unknown, which is reported elsewhere."""
+    return architecture in ARCHITECTURES and name in {each.name for each in fields(ARCHITECTURES[str(architecture)])}
+
+
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Lay mappings over each other, tables key by key; the last one wins."""
     merged: dict[str, Any] = {}
@@ -124,15 +130,19 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def model_config(
-    config: RunConfig, overrides: object, source_vocabulary: int, target_vocabulary: int
-) -> TransformerConfig:
+def model_config(config: RunConfig, overrides: object, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
     """The preset for vocabularies of these sizes, with the [model] table of the run file over it.
 
     Raises:
-        UserError: for an unknown preset, an unknown key, or values that contradict each other.
+        UserError: for an unknown architecture or preset, an unknown key, or values that contradict each other.
     """
     if not isinstance(overrides, Mapping):
         raise UserError(f"model must be a table of settings, not {overrides!r}")
-    start = preset(config.preset, source_vocabulary, target_vocabulary, joint=config.tokenizer.joint)
-    return from_mapping(TransformerConfig, {**to_mapping(start), **overrides}, "the [model] table")
+    start = preset(
+        config.preset,
+        source_vocabulary,
+        target_vocabulary,
+        joint=config.tokenizer.joint,
+        architecture=config.architecture,
+    )
+    return read_model_config(config.architecture, {**to_mapping(start), **overrides}, "the settings")

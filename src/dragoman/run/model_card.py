@@ -20,6 +20,10 @@ def model_card(
     """Markdown that says what data, which sizes, and how good."""
     model = description.model
     languages = f"{description.source_language or 'source'} to {description.target_language or 'target'}"
+    figures = "".join(
+        f"| {name} (validation) | mean {figure.mean:.2f}, at most {figure.maximum:g} |\n"
+        for name, figure in validation.figures.items()
+    )
     # Names only: a path of the machine that trained is nobody's business.
     names = ", ".join(Path(part).name for name in corpora for part in name.split(","))
     return f"""# A translation model: {languages}
@@ -31,15 +35,14 @@ Made with Dragoman {__version__}. With this directory as MODEL:
 | | |
 |---|---|
 | trained on | {training_pairs:,} pairs from {names} |
-| architecture | {description.architecture}, {model.encoder_layers} encoder and {model.decoder_layers} decoder \
-layers, d_model {model.d_model}, {model.heads} heads, d_ff {model.d_ff} |
+| architecture | {description.architecture}, {model.shape()} |
 | parameters | {parameters:,} |
 | vocabulary | {model.source_vocabulary:,} source and {model.target_vocabulary:,} target subwords; \
 embeddings tied: {model.tied_embeddings} |
 | weights of | update {step:,} |
 | validation (greedy) | BLEU {validation.bleu:.1f}, chrF {validation.chrf:.1f}, perplexity \
 {validation.perplexity:.2f} |
-| longest sentence in training | {description.trained_length} subwords; longer input is split |
+{figures}| longest sentence in training | {description.trained_length} subwords; longer input is split |
 
 run/run.json, if it came along, has every setting; the directory run/ is needed only to go on training.
 """

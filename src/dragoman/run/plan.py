@@ -13,7 +13,7 @@ from dragoman.data.readers import parse_corpus
 from dragoman.device import return_freed_memory
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import ModelConfig, read_model_config
 from dragoman.run.config import RunConfig, choose_by_budget, choose_by_size, merge, model_config
 from dragoman.run.preparation import build_corpus, build_tokenizer, write_clean_text
 from dragoman.settings import differences, from_mapping, to_mapping
@@ -27,7 +27,7 @@ class Plan:
 
     request: dict[str, Any]
     config: RunConfig
-    model: TransformerConfig
+    model: ModelConfig
     training_pairs: int
     validation_pairs: int
     trained_length: int
@@ -55,19 +55,10 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
     Raises:
         UserError: when the run there was asked for differently, or run.json is damaged.
     """
-    path = run / "run.json"
-    if not path.exists():
+    if not (run / "run.json").exists():
         return None
-    try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is damaged: {error}") from error
-    if mapping.get("format") != RUN_FORMAT:
-        raise UserError(
-            f"{path} has format {mapping.get('format')!r}, this version goes on with format {RUN_FORMAT}: finish the "
-            "run with the version that began it, or give another --out; the model beside it can be used as it is"
-        )
-    begun = mapping["request"]
+    plan = load_plan(run)
+    begun = plan.request
     for name, file in begun["files"].items():
         if name in request["files"]:
             _refuse_changed(name, file, request["files"][name])
@@ -79,10 +70,30 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
             + "\n  ".join(changed)
             + "\ngive the same command to go on with it, or another --out to start anew"
         )
+    return plan
+
+
+def load_plan(run: Path) -> Plan:
+    """Read run.json of a run that has begun.
+
+    Raises:
+        UserError: when it is damaged, or of another version.
+    """
+    path = run / "run.json"
+    try:
+        mapping = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: {error}") from error
+    if mapping.get("format") != RUN_FORMAT:
+        raise UserError(
+            f"{path} has format {mapping.get('format')!r}, this version goes on with format {RUN_FORMAT}: finish the "
+            "run with the version that began it, or give another --out; the model beside it can be used as it is"
+        )
+    config = from_mapping(RunConfig, mapping["config"], str(path))
     return Plan(
-        request=begun,
-        config=from_mapping(RunConfig, mapping["config"], str(path)),
-        model=from_mapping(TransformerConfig, mapping["model"], str(path)),
+        request=mapping["request"],
+        config=config,
+        model=read_model_config(config.architecture, mapping["model"], str(path)),
         **{name: mapping[name] for name in ("training_pairs", "validation_pairs", "trained_length", "format")},
     )
 
@@ -99,7 +110,7 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
         request["corpora"], request["validation"], draft.cleaning, draft.data, run / "text", console
     )
     console.print(text.report.table(), highlight=False)
-    by_size = choose_by_size(text.training_pairs, text.characters)
+    by_size = choose_by_size(text.training_pairs, text.characters, draft.architecture)
     config, _ = _resolve(user, by_size, text.training_pairs, target_tokens=0)
     with console.status("learning the subwords"):
         tokenizer = build_tokenizer(text, config)
@@ -146,7 +157,7 @@ def _check(user: Mapping[str, Any]) -> RunConfig:
     given = isinstance(training, Mapping) and ("steps" in training or "minutes" in training)
     # A peak suits every schedule.
     neutral = {"schedule": {"peak_learning_rate": 0.001}, "training": {} if given else {"steps": 1}}
-    layered = merge(choose_by_size(0), neutral, user)
+    layered = merge(choose_by_size(0, architecture=user.get("architecture", "transformer")), neutral, user)
     overrides = layered.pop("model", {})
     config = from_mapping(RunConfig, layered, "the settings")
     model_config(config, overrides, source_vocabulary=1000, target_vocabulary=1000)

@@ -16,9 +16,10 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.device import choose_device, choose_precision, deterministic_algorithms, tune_cpu
 from dragoman.errors import UserError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
+from dragoman.models.architectures import build_model
+from dragoman.models.config import architecture_of
 from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model
-from dragoman.models.transformer import build_transformer
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
@@ -111,12 +112,12 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
     if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
         raise UserError(f"the tokenizer in {out} is not the one that {run / 'prepared'} was made with: put it back")
     torch.manual_seed(config.training.seed)
-    model = build_transformer(plan.model).to(device)
+    model = build_model(plan.model).to(device)
     if config.training.compile == "on" or (config.training.compile == "auto" and device.type == "cuda"):
         compile_layers(model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     description = ModelDescription(
-        architecture="transformer",
+        architecture=architecture_of(plan.model),
         model=plan.model,
         trained_length=plan.trained_length,
         source_language=config.source_language,
@@ -145,6 +146,7 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
                 "bleu": best.bleu,
                 "chrf": best.chrf,
                 "pairs": min(plan.validation_pairs, config.data.validation_pairs),
+                **best.figures_to_json(),
             },
         }
         write_atomically(out / "metrics.json", (json.dumps(figures, indent=2) + "\n").encode())
@@ -195,8 +197,7 @@ def _summary(plan: Plan, parameters: int, device: torch.device, precision: str) 
     )
     return (
         f"{plan.training_pairs:,} pairs to train on, {plan.validation_pairs:,} to validate on\n"
-        f"preset {config.preset}: {model.encoder_layers} + {model.decoder_layers} layers, d_model "
-        f"{model.d_model}, {model.heads} heads, d_ff {model.d_ff}, dropout {model.dropout:g}, "
+        f"{config.architecture}, preset {config.preset}: {model.shape()}, dropout {model.dropout:g}, "
         f"{model.target_vocabulary:,} subwords, {parameters / 1e6:.1f} M parameters\n"
         f"{device.type} ({torch.get_num_threads()} threads) in {precision}, batches of "
         f"{config.batching.batch_tokens:,} tokens, for {budget}"

@@ -1,4 +1,4 @@
-"""Measures a model in the midst of training: loss, and what it translates."""
+"""Measures a model in the midst of training: loss, what it translates, and what it reports of its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dragoman.data.batching import collate, sorted_batches
+from dragoman.data.batching import Batch, collate, sorted_batches
 from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.search import SearchConfig
 from dragoman.decoding.translator import Translator
 from dragoman.device import Precision
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
+from dragoman.models.figures import Figure, summarise
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.gradients import mean_loss
 from dragoman.training.position import Validation
@@ -42,22 +43,31 @@ class Validator:
         )
         translations = [translation.text for translation in translator.translate(sources, search=SEARCH)]
         scores = score_translations(translations, references, tokenize=bleu_tokenizer_for(self.target_language))
+        batches = self._batches()
         return Validation(
-            loss=self._loss(model, device),
+            loss=mean_loss(model, batches, self.precision, device),
             bleu=scores.bleu,
             chrf=scores.chrf,
             samples=tuple(zip(sources, references, translations, strict=True))[:: len(sources) // 3 + 1],
+            figures=self._figures(model, batches, device),
         )
 
-    def _loss(self, model: Seq2Seq, device: torch.device) -> float:
+    @torch.inference_mode()
+    def _figures(self, model: Seq2Seq, batches: Sequence[Batch], device: torch.device) -> dict[str, Figure]:
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            return summarise(
+                model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
+                for batch in (batch.to(device) for batch in batches)
+            )
+
+    def _batches(self) -> list[Batch]:
         # Cut to what training sees, so that one endless line does not need endless memory.
         limit = self.max_length
         sources = [ids[:limit] for ids in self.tokenizer.encode_source([pair.source for pair in self.pairs])]
         targets = [ids[:limit] for ids in self.tokenizer.encode_target([pair.target for pair in self.pairs])]
         source_lengths = np.array([len(ids) for ids in sources])
         target_lengths = np.array([len(ids) for ids in targets])
-        batches = (
+        return [
             collate([sources[i] for i in rows], [targets[i] for i in rows])
             for rows in sorted_batches(source_lengths, target_lengths, self.batch_tokens)
-        )
-        return mean_loss(model, batches, self.precision, device)
+        ]

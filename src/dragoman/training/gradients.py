@@ -26,10 +26,9 @@ def accumulate_gradients(
     total = torch.zeros((), device=device)
     for batch in (batch.to(device) for batch in batches):
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            memory = model.encode(batch.source, batch.source_mask)
-            states = model.decode_states(batch.target_in, memory, batch.target_mask)
+            states, cost = model(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
             loss, _ = label_smoothed_loss(states, model.output.weight, batch.target_out, batch.target_mask, smoothing)
-        (loss / tokens).backward()
+        ((loss + cost) / tokens).backward()
         total += loss.detach()
     return total, tokens
 

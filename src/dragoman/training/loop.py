@@ -355,6 +355,7 @@ class Trainer:
                 "bleu": validation.bleu,
                 "chrf": validation.chrf,
                 "elapsed": self._seconds(),
+                **validation.figures_to_json(),
                 **({"average": True} if of_average else {}),
             }
         )

@@ -1,10 +1,12 @@
 """Where training stands, and how good the model is there."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from dragoman.data.batching import Cursor
+from dragoman.models.figures import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,17 +16,24 @@ class Validation:
     loss      nats per target token, without smoothing; perplexity is e^loss
     bleu, chrf   0 to 100
     samples   (source, reference, translation) to look at
+    figures   what the model reports of its own, by name; see `Seq2Seq.figures`
     """
 
     loss: float
     bleu: float
     chrf: float
     samples: tuple[tuple[str, str, str], ...] = ()
+    figures: Mapping[str, Figure] = field(default_factory=dict)
 
     @property
     def perplexity(self) -> float:
         """e^loss."""
         return math.exp(min(self.loss, 700))
+
+    def figures_to_json(self) -> dict[str, object]:
+        """{"figures": ...} for logs and metrics; {} when the model has none."""
+        figures = {name: figure.to_json() for name, figure in self.figures.items()}
+        return {"figures": figures} if figures else {}
 
     def better_than(self, other: "Validation | None", by: Literal["bleu", "loss"]) -> bool:
         """Whether this is an improvement."""
@@ -66,9 +75,7 @@ class Position:
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> "Position":
         """Read what `to_json` wrote."""
-        best = state["best"] and Validation(
-            **{**state["best"], "samples": tuple(tuple(sample) for sample in state["best"]["samples"])}
-        )
+        best = state["best"] and _read_validation(state["best"])
         return cls(
             **{
                 **state,
@@ -77,6 +84,13 @@ class Position:
                 "validated_steps": tuple(state["validated_steps"]),
             }
         )
+
+
+def _read_validation(state: dict[str, Any]) -> Validation:
+    samples = tuple(tuple(sample) for sample in state["samples"])
+    # Earlier versions wrote no figures.
+    figures = {name: Figure(**figure) for name, figure in state.get("figures", {}).items()}
+    return Validation(**{**state, "samples": samples, "figures": figures})
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import ModelConfig, TransformerConfig, architecture_of
 
 Precision = Literal["fp32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")
@@ -48,10 +48,16 @@ def builds() -> list[Build]:
     return found
 
 
-def obstacle(config: TransformerConfig) -> str | None:
+def obstacle(config: ModelConfig) -> str | None:
     """Why the engine does not take this model, or None if it does."""
+    if not isinstance(config, TransformerConfig):
+        return f"its architecture is {architecture_of(config)}"
     if config.norm == "batch":
         return "it has batch normalisation"
+    if config.key_width * config.heads != config.d_model:
+        return f"its d_k is {config.key_width}, not d_model / heads"
+    if config.positions not in ("sinusoidal", "learned", "rotary"):
+        return "it has no positions" if config.positions == "none" else f"it has {config.positions} positions"
     return None
 
 

@@ -1,0 +1,46 @@
+"""The attention of each decoder block of ConvS2S (Gehring et al. 2017, section 3.3)."""
+
+import math
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.attention import AttentionMask, scaled_dot_product_attention
+from dragoman.packing import Packing
+
+
+class MultiStepAttention(nn.Module):
+    """c_i = Σ_j a_ij (z_j + e_j), a_ij = softmax_j(d_i · z_j), d_i = W h_i + b + g_i (equations 1 and 2).
+
+    h is the decoder block's state, g the embedding of the token before the predicted one, z the encoder's output and e
+    the embedded source. "Multi-step": each block looks where the blocks below it have looked already.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_model, d_model)
+
+    def forward(
+        self,
+        h: Float[Tensor, "*BT D"],
+        g: Float[Tensor, "*BT D"],
+        key: Float[Tensor, "B S D"],
+        value: Float[Tensor, "B S D"],
+        mask: AttentionMask,
+        packing: Packing | None = None,
+    ) -> Float[Tensor, "*BT D"]:
+        """The conditional input c of every position; `key` is z and `value` is z + e.
+
+        `h` and `g` are [B, T, D], or rows [N, D] with their packing, in whose grid the source stands then.
+        """
+        d = self.query(h) + g
+        if packing is not None:
+            # [N, D] -> [B, T, D]
+            d = packing.to_grid(d)
+        # The paper's product is not scaled: this undoes the 1/√d_k of the one attention core.
+        d = d * math.sqrt(d.shape[-1])
+        # 3 x [B, ., D] -> [B, 1, ., D] -> [B, 1, T, D] -> [B, T, D]: one head
+        heads = scaled_dot_product_attention(d.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mask)
+        c = heads.squeeze(1)
+        # [B, T, D] -> [N, D]
+        return c if packing is None else packing.from_grid(c)

@@ -1,0 +1,35 @@
+"""Where a token stands and how often it has been revised: the signals of the Universal Transformer."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.layers.positions import SinusoidalPositions, sinusoidal_table
+
+
+class Signals(nn.Module):
+    """Adds the signals of position and step to a state, before each application of a block that is shared over depth.
+
+    P^t[i, 2j]   = sin(i / 10000^(2j/d)) + sin(t / 10000^(2j/d))
+    P^t[i, 2j+1] = cos(i / 10000^(2j/d)) + cos(t / 10000^(2j/d))
+
+    Source: Dehghani et al. (2018), section 2.1. Steps t count from 1 to T as there, positions i from 0 as everywhere
+    else in the project.
+    """
+
+    steps: Tensor
+
+    def __init__(self, d_model: int, steps: int) -> None:
+        super().__init__()
+        self.sinusoidal = SinusoidalPositions(d_model)
+        self.register_buffer("steps", sinusoidal_table(steps + 1, d_model), persistent=False)
+
+    def positions(self, x: Float[Tensor, "B T D"], offset: int) -> Float[Tensor, "B T D"]:
+        """The signals of the positions offset, offset + 1, ..., in the shape of `x`."""
+        # [1, T, D] -> [B, T, D]
+        return self.sinusoidal(self.steps.new_zeros(1, *x.shape[1:]), offset).expand_as(x)
+
+    def forward(
+        self, state: Float[Tensor, "*BT D"], positions: Float[Tensor, "*BT D"], step: int
+    ) -> Float[Tensor, "*BT D"]:
+        """H + P^t."""
+        return (state + (positions + self.steps[step])).to(state.dtype)

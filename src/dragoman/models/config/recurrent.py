@@ -1,0 +1,59 @@
+"""The settings of the recurrent encoder-decoder."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    """The recurrent encoder-decoder (Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015).
+
+    source_vocabulary, target_vocabulary  sizes in subwords
+    cell                                  "lstm" or "gru"
+    encoder_layers, decoder_layers        N
+    bidirectional                         the encoder reads both ways; each direction is d_model / 2 wide
+    d_model                               width of embeddings and of the decoder's states
+    attention                             scores of a state u and a source position v: "dot" uᵀv, "general" uᵀWv,
+                                          "additive" wᵀtanh(Uu + Vv); "none": for each layer, one vector is all that
+                                          the decoder gets of the source
+    input_feeding                         the attention's outcome at a position is part of the next one's input; the
+                                          decoder's positions are then computed one after the other in training, too
+    dropout                               on embeddings, between layers, and on the output
+    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
+                                          "two-way" (target and output), or "none"
+    """
+
+    source_vocabulary: int
+    target_vocabulary: int
+    cell: Literal["lstm", "gru"] = "lstm"
+    encoder_layers: int = 2
+    decoder_layers: int = 2
+    bidirectional: bool = True
+    d_model: int = 512
+    attention: Literal["none", "dot", "general", "additive"] = "general"
+    input_feeding: bool = True
+    dropout: float = 0.2
+    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+
+    def __post_init__(self) -> None:
+        check_at_least_one(
+            self, ("source_vocabulary", "target_vocabulary", "encoder_layers", "decoder_layers", "d_model")
+        )
+        check_probabilities(self, ("dropout",))
+        if self.bidirectional and self.d_model % 2:
+            raise ValueError(f"d_model must be even for an encoder of two directions, not {self.d_model}")
+        if self.input_feeding and self.attention == "none":
+            raise ValueError("input_feeding feeds the attention's outcome back: it needs an attention, not 'none'")
+        check_tied_embeddings(self)
+
+    def shape(self) -> str:
+        """The sizes in a few words."""
+        directions = "two-way" if self.bidirectional else "one-way"
+        attention = "no attention" if self.attention == "none" else f"{self.attention} attention"
+        feeding = " with input feeding" if self.input_feeding else ""
+        return (
+            f"{self.encoder_layers} {directions} encoder and {self.decoder_layers} decoder {self.cell.upper()} layers, "
+            f"d_model {self.d_model}, {attention}{feeding}"
+        )
