@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.data.corpora.debian_summaries import PARAGRAPH, split_description
 from dragoman.data.corpora.holdout import split_documents
 from dragoman.data.corpora.home_assistant import extract
 from dragoman.data.readers import Pair
@@ -68,6 +69,19 @@ def test_damage_is_an_error_of_the_users_kind(end: int, changes: list[tuple[int,
     # Any other exception fails the test.
     with contextlib.suppress(UserError):
         extract_bytes(bytes(content[:end] if end % 3 == 0 else content))
+
+
+@given(st.lists(st.text(st.sampled_from(" .\t\x85\u2028aé*"), max_size=6), max_size=8))
+def test_a_description_is_two_lines_of_text(lines: list[str]) -> None:
+    pair = split_description("\n ".join(lines))
+    for text in pair:
+        assert len(text.splitlines()) <= 1
+        assert "\t" not in text
+        assert "  " not in text
+        assert text == text.strip(" ")
+    # Nothing is taken away or put in but white space and the marks of paragraphs.
+    kept = "".join([*lines[:1], *(line for line in lines[1:] if line.strip() != ".")])
+    assert "".join((pair.target + pair.source.replace(PARAGRAPH, "")).split()) == "".join(kept.split())
 
 
 phrases = st.sampled_from(["on", "On!", "off", "3 on", "4 on", "...", "auf", "zu", "an", "aus 1"])

@@ -9,10 +9,12 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dragoman.data.corpora import catalogue, fetch, home_assistant, list_corpora
+from dragoman.cli.corpus import Fetch, ListCorpora
+from dragoman.data.corpora import download, fetch, home_assistant, list_corpora
 from dragoman.data.corpora.download import Release, cache_directory, obtain, pip_download
 from dragoman.data.corpora.folder import find
 from dragoman.data.corpora.holdout import split_documents
@@ -307,15 +309,53 @@ def test_a_document_keeps_its_side_whatever_else_there_is() -> None:
 
 
 def test_what_there_is_to_fetch() -> None:
-    (source,) = list_corpora()
-    assert (source.name, source.licence) == ("home-assistant", "Apache-2.0")
+    sources = {source.name: source for source in list_corpora()}
+    assert list(sources) == ["home-assistant", "cmudict", "debian-summaries", "copy", "reverse", "addition"]
+    assert [name for name, source in sources.items() if source.languages] == ["home-assistant"]
+    assert [name for name, source in sources.items() if source.training_pairs] == ["copy", "reverse", "addition"]
+    assert [name for name, source in sources.items() if source.download_bytes] == ["home-assistant", "cmudict"]
+    source = sources["home-assistant"]
+    assert source.licence == "Apache-2.0"
     assert {"en", "de", "fr", "zh"} < set(source.languages)
     assert source.languages == LANGUAGES
     assert 50e6 < source.download_bytes < 52e6
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("home-assistant", {}, "choose two, such as --pair en-de: .*zh-Hant"),
+        ("home-assistant", {"pair": "en-de", "training_pairs": 10}, "leave out --pairs"),
+        ("cmudict", {"pair": "en-de"}, "leave out --pair$"),
+        ("cmudict", {"training_pairs": 10}, "leave out --pairs"),
+        ("debian-summaries", {"pair": "de-en"}, "leave out --pair$"),
+        ("debian-summaries", {"wheel": Path("x.whl")}, "not read from a wheel"),
+        ("copy", {"pair": "en-de"}, "leave out --pair$"),
+        ("copy", {"training_pairs": 0}, "at least 1"),
+        ("addition", {"wheel": Path("x.whl")}, "not read from a wheel"),
+    ],
+)
+def test_options_that_a_corpus_does_not_have(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        fetch(name, tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_lists_and_makes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ListCorpora().run()
+    listed = capsys.readouterr().out
+    assert all(f"{source.name}\n    {source.description}" in listed for source in list_corpora())
+    assert "as many as --pairs says" in listed
+    for ending in ("", " (already there)"):
+        Fetch(name="copy", pairs=30, out=tmp_path).run()
+        assert capsys.readouterr().out == (
+            f"{tmp_path / 'copy'}: train.tsv 30 pairs, valid.tsv 1,000 pairs, test.tsv 1,080 pairs, "
+            f"test-short.tsv 1,000 pairs{ending}\n"
+        )
+
+
 def test_a_fetched_corpus(wheel: Path, tmp_path: Path) -> None:
-    files = fetch("home-assistant", "en-de", tmp_path / "out", wheel=wheel)
+    files = fetch("home-assistant", tmp_path / "out", pair="en-de", wheel=wheel)
     folder = tmp_path / "out" / "home-assistant" / "en-de"
     assert files.directory == folder
     assert not files.already_there
@@ -345,16 +385,16 @@ def test_a_fetched_corpus(wheel: Path, tmp_path: Path) -> None:
 
 def test_fetching_again_gives_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     first, second = (
-        fetch("home-assistant", "en-de", tmp_path / name, wheel=wheel).directory for name in ("first", "second")
+        fetch("home-assistant", tmp_path / name, pair="en-de", wheel=wheel).directory for name in ("first", "second")
     )
     for path in everything_below(first):
         assert path.read_bytes() == (second / path.name).read_bytes()
 
 
 def test_what_is_there_already_is_used_and_not_touched(wheel: Path, tmp_path: Path) -> None:
-    first = fetch("home-assistant", "en-de", tmp_path, wheel=wheel)
+    first = fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     before = {path: path.stat().st_mtime_ns for path in everything_below(first.directory)}
-    again = fetch("home-assistant", "en-de", tmp_path, wheel=wheel)
+    again = fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     assert again == replace(first, already_there=True)
     assert before == {path: path.stat().st_mtime_ns for path in everything_below(first.directory)}
 
@@ -363,14 +403,14 @@ def test_what_is_there_already_needs_no_download(wheel: Path, tmp_path: Path, mo
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     release = replace(RELEASE, file_name=wheel.name, sha256=sha256)
     monkeypatch.setattr(home_assistant, "RELEASE", release)
-    monkeypatch.setattr(catalogue, "obtain", lambda release, cache: wheel)
-    assert not fetch("home-assistant", "de-en", tmp_path).already_there
+    monkeypatch.setattr(download, "obtain", lambda release, cache: wheel)
+    assert not fetch("home-assistant", tmp_path, pair="de-en").already_there
 
     def refuse(release: Release, cache: Path) -> Path:
         raise AssertionError("asked for the wheel")
 
-    monkeypatch.setattr(catalogue, "obtain", refuse)
-    assert fetch("home-assistant", "de-en", tmp_path).already_there
+    monkeypatch.setattr(download, "obtain", refuse)
+    assert fetch("home-assistant", tmp_path, pair="de-en").already_there
 
 
 def edit_training(folder: Path) -> None:
@@ -402,11 +442,11 @@ def break_manifest(folder: Path) -> None:
 def test_a_changed_folder_is_never_overwritten(
     wheel: Path, tmp_path: Path, change: Callable[[Path], None], message: str
 ) -> None:
-    files = fetch("home-assistant", "en-de", tmp_path, wheel=wheel)
+    files = fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     change(files.directory)
     before = {path: path.read_bytes() for path in everything_below(tmp_path)}
     with pytest.raises(UserError, match=message) as raised:
-        fetch("home-assistant", "en-de", tmp_path, wheel=wheel)
+        fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     assert "remove it, or choose another directory" in str(raised.value)
     assert before == {path: path.read_bytes() for path in everything_below(tmp_path)}
 
@@ -422,10 +462,10 @@ def test_a_file_where_the_folder_should_be(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "home-assistant").mkdir()
     (tmp_path / "home-assistant" / "en-de").write_bytes(b"mine")
     with pytest.raises(UserError, match="is there already"):
-        fetch("home-assistant", "en-de", tmp_path, wheel=wheel)
+        fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     (tmp_path / "other").write_bytes(b"mine")
     with pytest.raises(UserError, match="cannot be written"):
-        fetch("home-assistant", "en-de", tmp_path / "other", wheel=wheel)
+        fetch("home-assistant", tmp_path / "other", pair="en-de", wheel=wheel)
 
 
 def test_an_interrupted_writing_leaves_nothing(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +478,7 @@ def test_an_interrupted_writing_leaves_nothing(wheel: Path, tmp_path: Path, monk
 
     monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        fetch("home-assistant", "en-de", tmp_path / "out", wheel=wheel)
+        fetch("home-assistant", tmp_path / "out", pair="en-de", wheel=wheel)
     assert len(written) == 3
     assert everything_below(tmp_path / "out") == []
     assert list((tmp_path / "out" / "home-assistant").iterdir()) == []
@@ -447,16 +487,16 @@ def test_an_interrupted_writing_leaves_nothing(wheel: Path, tmp_path: Path, monk
 def test_bad_requests(wheel: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(UserError, match=r"'hansard'.*home-assistant"):
-        fetch("hansard", "en-de", out, wheel=wheel)
+        fetch("hansard", out, pair="en-de", wheel=wheel)
     with pytest.raises(UserError, match="'en-tlh'"):
-        fetch("home-assistant", "en-tlh", out, wheel=wheel)
+        fetch("home-assistant", out, pair="en-tlh", wheel=wheel)
     with pytest.raises(UserError, match="too few texts in both fr and de"):
-        fetch("home-assistant", "fr-de", out, wheel=wheel)
+        fetch("home-assistant", out, pair="fr-de", wheel=wheel)
     with pytest.raises(UserError, match="cannot be read"):
-        fetch("home-assistant", "en-de", out, wheel=tmp_path / "missing.whl")
+        fetch("home-assistant", out, pair="en-de", wheel=tmp_path / "missing.whl")
     wheel.write_bytes(wheel.read_bytes()[:5000])
     with pytest.raises(UserError, match="damaged"):
-        fetch("home-assistant", "en-de", out, wheel=wheel)
+        fetch("home-assistant", out, pair="en-de", wheel=wheel)
     assert not out.exists()
 
 
@@ -544,7 +584,7 @@ def test_pip_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     offline(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(UserError) as raised:
-        fetch("home-assistant", "en-de", tmp_path / "out")
+        fetch("home-assistant", tmp_path / "out", pair="en-de")
     message = str(raised.value)
     assert "pip could not download homeassistant 2026.2.3 (51 MB, needed once)" in message
     assert "ERROR: No matching distribution found" in message

@@ -38,7 +38,13 @@ def config(**changes: object) -> TokenizerConfig:
     return TokenizerConfig(**({"vocabulary_size": 320} | changes))  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def symbols(digits: str = "0123456789", count: int = 400) -> list[Pair]:
+    draw = random.Random(0)
+    rows = [draw.choices(digits, k=draw.randint(1, 20)) for _ in range(count)]
+    return [Pair(" ".join(row), " ".join(reversed(row))) for row in rows]
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe", "word"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return train_tokenizer(pairs(), config(kind=request.param))
 
@@ -66,6 +72,63 @@ def test_lone_surrogates_become_replacement_characters(tokenizer: Tokenizer) -> 
     assert tokenizer.decode_source(rows) == ["a\ufffdb", "😀"]
 
 
+def test_a_symbol_is_one_token_of_the_word_kind_and_two_of_the_others() -> None:
+    lines = ["3 1 4", "2 7 1 8"]
+    word = train_tokenizer(symbols(), TokenizerConfig(kind="word"))
+    # 4 special symbols, 256 bytes, 10 digits, however many were asked for.
+    assert word.source_size == 270
+    assert [len(row) for row in word.encode_source(lines)] == [3, 4]
+    assert word.decode_target(word.encode_target(lines)) == lines
+    for kind in ("unigram", "bpe"):
+        subwords = train_tokenizer(symbols(), config(kind=kind))
+        assert [len(row) for row in subwords.encode_source(lines)] == [6, 8]
+
+
+def test_symbols_of_several_letters_and_of_one_side() -> None:
+    spoken = [Pair("t h r e e", "TH R IY"), Pair("t w o", "T UW"), Pair("f o u r", "F AO R")] * 20
+    tokenizer = train_tokenizer(spoken, TokenizerConfig(kind="word", joint=False))
+    assert (tokenizer.source_size, tokenizer.target_size) == (260 + 8, 260 + 7)
+    [ids] = tokenizer.encode_target(["TH R UW T"])
+    assert len(set(ids)) == 4
+    assert tokenizer.decode_target([ids]) == ["TH R UW T"]
+    # A part of a symbol is none.
+    assert set(tokenizer.encode_target(["A O"])[0]) <= set(tokenizer.target_bytes)
+
+
+def test_unknown_symbols_are_spelled_in_bytes_with_their_spaces() -> None:
+    tokenizer = train_tokenizer(symbols("01"), TokenizerConfig(kind="word"))
+    zero, one = (tokenizer.encode_source([digit])[0][0] for digit in "01")
+    spelled = {letter: tokenizer.target_bytes[ord(letter)] for letter in " x10"}
+    space, x = spelled[" "], spelled["x"]
+    expected = {
+        "0 x 1": [zero, space, x, one],
+        "x 1": [x, one],
+        "10 1": [spelled["1"], spelled["0"], one],
+        # A space that no symbol brings along.
+        "0  1": [zero, space, one],
+        " 1": [space, spelled["1"]],
+        "1 ": [one, space],
+    }
+    assert tokenizer.encode_source(list(expected)) == list(expected.values())
+    assert tokenizer.decode_source(list(expected.values())) == list(expected)
+
+
+def test_the_rarest_symbols_are_spelled_where_the_vocabulary_is_small() -> None:
+    letters = [chr(0x4E00 + i) for i in range(60)]
+    often = [Pair(" ".join(letters[:30]), " ".join(letters[:30]))] * 3
+    rows = [Pair(" ".join(letters), " ".join(letters)), *often]
+    tokenizer = train_tokenizer(rows, TokenizerConfig(kind="word", vocabulary_size=300))
+    assert tokenizer.source_size == 300
+    assert len(tokenizer.encode_source([" ".join(letters[:30])])[0]) == 30
+    assert tokenizer.decode_source(tokenizer.encode_source([" ".join(letters)])) == [" ".join(letters)]
+
+
+def test_symbols_have_no_parts_to_sample() -> None:
+    tokenizer = train_tokenizer(symbols(), TokenizerConfig(kind="word"))
+    lines = ["3 1 4", "0 x 1"]
+    assert tokenizer.sample_source(lines, 0.1, seed=1) == tokenizer.encode_source(lines)
+
+
 def test_ids_that_are_not_utf8_decode_to_replacement_characters(tokenizer: Tokenizer) -> None:
     first_byte_of_three = tokenizer.encode_source(["中"])[0][-3]
     assert "\ufffd" in tokenizer.decode_source([[first_byte_of_three]])[0]
@@ -83,7 +146,9 @@ def test_threads_do_not_change_the_encoding(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode_source(lines, workers=4) == tokenizer.encode_source(lines)
 
 
-def test_sampling_is_a_function_of_lines_alpha_and_seed(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_sampling_is_a_function_of_lines_alpha_and_seed(kind: str) -> None:
+    tokenizer = train_tokenizer(pairs(), config(kind=kind))
     lines = [*(pair.source for pair in list(pairs())[:50]), "▁ and"]
     first = tokenizer.sample_source(lines, 0.2, seed=7)
     tokenizer.sample_source(lines, 0.2, seed=8)
@@ -103,16 +168,17 @@ def test_training_is_deterministic_and_separate_vocabularies_differ() -> None:
     assert len(english[0][0]) < len(english[1][0])
 
 
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "word"])
 def test_a_small_corpus_gets_a_smaller_vocabulary(kind: str) -> None:
     tokenizer = train_tokenizer(pairs(), config(kind=kind, vocabulary_size=30_000))
     assert 260 < tokenizer.source_size < 1000
     assert tokenizer.source_size == tokenizer.target_size
 
 
-def test_training_on_hostile_lines_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "word"])
+def test_training_on_hostile_lines_is_quiet(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     hostile = ["", " ", "▁", "\0", "a\nb", "\ud800", "\t", "\u2047", "q" * 100_000]
-    train_tokenizer([*pairs(), *(Pair(text, text) for text in hostile)], config())
+    train_tokenizer([*pairs(), *(Pair(text, text) for text in hostile)], config(kind=kind))
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
 
@@ -141,15 +207,17 @@ def test_only_a_sample_is_learned_from() -> None:
 
 
 @pytest.mark.parametrize("joint", [True, False])
-def test_save_and_load(tmp_path: Path, joint: bool) -> None:
-    # The directory holds a model of the other kind already.
+@pytest.mark.parametrize("kind", ["unigram", "word"])
+def test_save_and_load(tmp_path: Path, joint: bool, kind: str) -> None:
+    # The directory holds a model that shares its vocabulary where this one does not, or the other way round.
     train_tokenizer(pairs(), config(joint=not joint)).save(tmp_path)
-    tokenizer = train_tokenizer(pairs(), config(joint=joint))
+    tokenizer = train_tokenizer(pairs(), config(kind=kind, joint=joint))
     tokenizer.save(tmp_path)
     loaded = Tokenizer.load(tmp_path)
     assert loaded.joint == joint
     assert loaded.vocabulary_hash == tokenizer.vocabulary_hash
     assert loaded.encode_target(["fünf"]) == tokenizer.encode_target(["fünf"])
+    assert loaded.encode_target(["acht x"]) == tokenizer.encode_target(["acht x"])
 
 
 def test_load_refuses_missing_and_damaged_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -170,6 +238,9 @@ def test_load_refuses_missing_and_damaged_files(tmp_path: Path, capfd: pytest.Ca
 def test_training_failures_say_what_to_do() -> None:
     with pytest.raises(UserError, match="no text"):
         train_tokenizer([], config())
+    for blank in (Pair("", " "), Pair("▁", "\t")):
+        with pytest.raises(UserError, match="no text"):
+            train_tokenizer([blank], config(kind="word"))
     with pytest.raises(UserError, match="max_line_bytes"):
         train_tokenizer([Pair("a" * 50, "b" * 50)], config(max_line_bytes=10))
     many = [Pair(chr(0x4E00 + i), chr(0x5E00 + i)) for i in range(500)]
@@ -179,11 +250,11 @@ def test_training_failures_say_what_to_do() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"kind": "word"}, {"vocabulary_size": 10}, {"max_training_pairs": 0}, {"max_line_bytes": 0},
+    [{"kind": "words"}, {"vocabulary_size": 10}, {"max_training_pairs": 0}, {"max_line_bytes": 0},
      {"character_coverage": 1.5}],
 )  # fmt: skip
 def test_config_is_checked(wrong: dict[str, object]) -> None:
-    with pytest.raises(UserError, match=next(iter(wrong)).replace("kind", "kind is 'word'")):
+    with pytest.raises(UserError, match=next(iter(wrong)).replace("kind", "kind is 'words'")):
         config(**wrong)
 
 

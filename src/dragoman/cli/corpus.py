@@ -19,26 +19,32 @@ class ListCorpora:
 
         for corpus in list_corpora():
             print(f"{corpus.name}\n    {corpus.description}")
-            print(f"    {corpus.licence}, {corpus.attribution}; {corpus.download_bytes / 1e6:.0f} MB to fetch")
-            print(f"    languages: {' '.join(corpus.languages)}")
+            size = f"{corpus.download_bytes / 1e6:.0f} MB" if corpus.download_bytes else "nothing"
+            print(f"    licence: {corpus.licence} ({corpus.attribution}); {size} to download")
+            if corpus.languages:
+                print(f"    languages, two of them for --pair: {' '.join(corpus.languages)}")
+            if corpus.training_pairs:
+                print(f"    {corpus.training_pairs:,} pairs to train on, or as many as --pairs says")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Fetch a real corpus, split into train, valid and test by whole documents."""
+    """Fetch or make a corpus: train, valid and test, with nothing held out that training has seen."""
 
     name: Positional[str]
     """The corpus, as `dragoman corpus list` names it."""
-    pair: str
-    """Languages, SOURCE-TARGET, as en-de."""
+    pair: str | None = None
+    """Languages, SOURCE-TARGET, as en-de: for a corpus that has several, such as home-assistant."""
+    pairs: int | None = None
+    """How many pairs to make for training: for copy, reverse and addition."""
     out: Path = Path("corpora")
-    """Where to write NAME/PAIR/."""
+    """Where to write NAME/, or NAME/PAIR/ if there are languages."""
 
     def run(self) -> None:
         """Fetch, or find what is already there."""
         from dragoman.data.corpora import fetch
 
-        files = fetch(self.name, self.pair, self.out)
+        files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs)
         parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())
         print(f"{files.directory}: {parts}{' (already there)' if files.already_there else ''}")
 

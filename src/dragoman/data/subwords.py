@@ -54,16 +54,20 @@ class SubwordModel:
         return [self._sampler.sample(utf8(line).decode(), alpha, draw) for line in lines]
 
     @cached_property
-    def _sampler(self) -> SegmentationSampler:
-        processor, size = self._processor, range(self.size)
-        scores = {
+    def pieces(self) -> dict[str, tuple[int, float]]:
+        """Text of each subword, a space in it being U+2581 -> (id, score); without special symbols and bytes."""
+        processor = self._processor
+        return {
             processor.id_to_piece(index): (index, processor.get_score(index))
-            for index in size
+            for index in range(self.size)
             if not (processor.is_control(index) or processor.is_unknown(index) or processor.is_byte(index))
         }
+
+    @cached_property
+    def _sampler(self) -> SegmentationSampler:
         # Sentencepiece does not say of which kind a model is; but ranks are whole numbers, log-probabilities are not.
-        merges = all(score.is_integer() for _, score in scores.values())
-        return SegmentationSampler(scores, self.byte_ids, merges=merges)
+        merges = all(score.is_integer() for _, score in self.pieces.values())
+        return SegmentationSampler(self.pieces, self.byte_ids, merges=merges)
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""

@@ -1,13 +1,14 @@
 """Text to subword ids and back, for a language pair.
 
-Unigram language model by default (Kudo, 2018), byte-pair encoding by choice (Sennrich et al., 2016).
+Unigram language model by default (Kudo, 2018), byte-pair encoding by choice (Sennrich et al., 2016), and whole symbols
+for text that is not written in words.
 Text is neither normalised nor trimmed: every string of Unicode characters comes back as it went in
 (a lone surrogate is not a character and comes back as U+FFFD).
 """
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +18,7 @@ import sentencepiece
 
 from dragoman.data.readers import Pair
 from dragoman.data.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
+from dragoman.data.symbols import apart, read_model
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
 
@@ -31,7 +33,9 @@ class TokenizerConfig:
     """How the subwords are learned.
 
     Attributes:
-        kind: unigram language model, or byte-pair encoding.
+        kind: unigram language model, byte-pair encoding (bpe), or whole symbols (word): whatever stands between
+            spaces is one token. Choose word for digits, letters or phonemes that stand apart: of "3 1 4" the others
+            make two tokens for each digit, as they keep its space apart from it.
         vocabulary_size: subwords wanted, of each side when the vocabularies are separate. A corpus
             too small for so many gets fewer: `Tokenizer.source_size` has the true number.
         joint: one vocabulary for both languages, or one each.
@@ -39,10 +43,10 @@ class TokenizerConfig:
             for each.
         max_line_bytes: longer lines are not learned from (they are tokenized all the same).
         character_coverage: share of the characters in the sample that get subwords of their own;
-            the rest is spelled in bytes.
+            the rest is spelled in bytes. Of symbols, the most frequent ones get tokens, whatever their letters.
     """
 
-    kind: Literal["unigram", "bpe"] = "unigram"
+    kind: Literal["unigram", "bpe", "word"] = "unigram"
     vocabulary_size: int = 8000
     joint: bool = True
     max_training_pairs: int = 100_000
@@ -50,8 +54,8 @@ class TokenizerConfig:
     character_coverage: float = 0.9995
 
     def __post_init__(self) -> None:
-        if self.kind not in ("unigram", "bpe"):
-            raise UserError(f"tokenizer kind is {self.kind!r}; choose unigram or bpe")
+        if self.kind not in ("unigram", "bpe", "word"):
+            raise UserError(f"tokenizer kind is {self.kind!r}; choose unigram, bpe or word")
         # 4 special symbols, 256 bytes, and some room for characters.
         if self.vocabulary_size < 300:
             raise UserError(f"vocabulary_size is {self.vocabulary_size}; it must be at least 300")
@@ -158,8 +162,10 @@ def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
     return sample
 
 
-def _train(texts: Iterator[str], config: TokenizerConfig) -> SubwordModel:
+def _train(texts: Iterable[str], config: TokenizerConfig) -> SubwordModel:
     written = BytesIO()
+    if config.kind == "word":
+        texts = map(apart, texts)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=map(utf8, texts),
@@ -183,7 +189,7 @@ def _train(texts: Iterator[str], config: TokenizerConfig) -> SubwordModel:
         )
     except RuntimeError as error:
         raise UserError(_training_failure(str(error), config)) from error
-    return SubwordModel(written.getvalue())
+    return read_model(written.getvalue())
 
 
 def _training_failure(message: str, config: TokenizerConfig) -> str:
@@ -202,6 +208,6 @@ def _training_failure(message: str, config: TokenizerConfig) -> str:
 
 def _read(path: Path) -> SubwordModel:
     try:
-        return SubwordModel(path.read_bytes())
+        return read_model(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: the tokenizer cannot be read ({error}); copy the model anew") from error

@@ -1,6 +1,7 @@
-"""Real corpora to begin with: listed, fetched, split by whole documents, each with its licence."""
+"""Corpora to begin with: listed, fetched or made, with what is held out unseen in training, each with its licence."""
 
-from dragoman.data.corpora.catalogue import CorpusSource, fetch, list_corpora
+from dragoman.data.corpora.catalogue import fetch, list_corpora
 from dragoman.data.corpora.folder import CorpusFiles
+from dragoman.data.corpora.source import CorpusSource
 
 __all__ = ["CorpusFiles", "CorpusSource", "fetch", "list_corpora"]

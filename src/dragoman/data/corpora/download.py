@@ -98,6 +98,21 @@ def obtain(release: Release, cache: Path, download: Callable[[Release, Path], No
     return wheel
 
 
+def identity_of(release: Release, wheel: Path | None) -> dict[str, object]:
+    """Name and SHA-256 of the wheel: of the one given, or the published one."""
+    if wheel is None:
+        return {"wheel": release.file_name, "sha256": release.sha256}
+    return {"wheel": wheel.name, "sha256": file_sha256(wheel)}
+
+
+def bring(release: Release, wheel: Path | None, say: Callable[[str], None]) -> Path:
+    """The wheel given, or else the published one, from the cache or the package index; raises what `obtain` raises."""
+    if wheel is not None:
+        return wheel
+    say(f"Fetching {release.project} {release.version} ({release.size / 1e6:.0f} MB, once) ...")
+    return obtain(release, cache_directory())
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal; UserError when it cannot be read."""
     try:

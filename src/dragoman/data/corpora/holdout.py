@@ -1,7 +1,7 @@
-"""Held-out data by whole documents, without anything that training has seen."""
+"""Held-out data by a hash of names: whole documents, without anything that training has seen."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.data.readers import Pair
@@ -20,7 +20,7 @@ class Split:
     Attributes:
         repeated: pairs left out of train because they are in it already.
         seen: pairs left out of valid and test because training, or a held-out pair before them,
-            has their folded source or their folded target.
+            has their source or their target, as far as it counts.
     """
 
     train: list[Pair]
@@ -32,24 +32,27 @@ class Split:
     seen: int
 
 
-def split_documents(documents: Mapping[str, Sequence[Pair]]) -> Split:
+def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callable[[str], str] = fold) -> Split:
     """Split by a hash of the documents' names: the same in every language and direction.
 
     What is boilerplate, shared by many documents, thereby never is in the held-out sets. Targets
     count as well as sources: "Switch on" for "Turn on" tests nothing if its translation was seen.
+
+    Args:
+        source_key: of a source, what counts when it is asked whether it has been seen. Of a target, it is `fold`.
     """
     names = sorted(documents)
-    sides = {name: _side(name) for name in names}
+    sides = {name: side(name, _TEST_SHARE, _VALID_SHARE) for name in names}
     in_training = [pair for name in names if sides[name] == "train" for pair in documents[name]]
     train = list(dict.fromkeys(in_training))
     # A text that folds to nothing ("...") is no test of anything, so it counts as seen.
-    sources = {"", *(fold(pair.source) for pair in train)}
+    sources = {"", *(source_key(pair.source) for pair in train)}
     targets = {"", *(fold(pair.target) for pair in train)}
     held_out: dict[str, list[Pair]] = {"test": [], "valid": []}
     seen = 0
-    for side, kept in held_out.items():
-        for pair in (pair for name in names if sides[name] == side for pair in documents[name]):
-            source, target = fold(pair.source), fold(pair.target)
+    for part, kept in held_out.items():
+        for pair in (pair for name in names if sides[name] == part for pair in documents[name]):
+            source, target = source_key(pair.source), fold(pair.target)
             if source in sources or target in targets:
                 seen += 1
                 continue
@@ -67,9 +70,10 @@ def split_documents(documents: Mapping[str, Sequence[Pair]]) -> Split:
     )
 
 
-def _side(name: str) -> str:
+def side(name: str, test_share: float, valid_share: float) -> str:
+    """Where a name belongs, to "test", "valid" or "train", by its hash: the same whatever other names there are."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     position = int.from_bytes(digest, "big") / 2**64
-    if position < _TEST_SHARE:
+    if position < test_share:
         return "test"
-    return "valid" if position < _TEST_SHARE + _VALID_SHARE else "train"
+    return "valid" if position < test_share + valid_share else "train"
