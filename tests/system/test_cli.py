@@ -10,9 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from dragoman import cli
+from dragoman.data.subwords import EOS
 from dragoman.decoding.choice import choose_engine
+from dragoman.models.transformer import Transformer
 from dragoman.training.checkpoint import load_checkpoint
 from tests.system.number_words import split_numbers
 from tests.system.test_train import TINY_RUN, write_tsv
@@ -174,6 +177,103 @@ def test_evaluate_prints_scores_signatures_examples_and_significance(
     figures = json.loads(capfdbinary.readouterr().out)
     assert figures["sentences"] == 12
     assert figures["perplexity"] > 1
+    assert (figures["metric"], figures["pairs"], figures["split"], figures["beam"]) == ("translation", 12, 0, 4)
+    assert "figures" not in figures
+
+
+def hostile_pairs(path: Path) -> Path:
+    """Six lines of five sources; as JSON lines, which can spell anything."""
+    pairs = [
+        ("five", "fünf"),
+        ("seven\u2028eight", "sieben acht"),
+        ("five", "f\u00fcnf\u0000 \u2029 x"),
+        ("", "nichts"),
+        ("[bold]nine[/bold] \x1b[31m", ""),
+        ("nine " * 60, "neun " * 60),
+    ]
+    path.write_text("".join(json.dumps({"source": source, "target": target}) + "\n" for source, target in pairs))
+    return path
+
+
+def test_evaluate_symbols_against_the_nearest_of_several_references(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    test = hostile_pairs(workplace / "symbols.jsonl")
+    arguments = ("evaluate", workplace / "model", test, "--metric", "symbols")
+    options = ("--against", workplace / "other", "--examples", "5", "--output", workplace / "symbols.txt")
+    assert dragoman(monkeypatch, *arguments, *options) == 0
+    output = capfdbinary.readouterr().out.decode()
+    for expected in ("symbol error rate", "sequence accuracy", "nrefs:var|", "with 5 sources", "paired bootstrap"):
+        assert expected in output
+    assert " of 5 sources had more than " in output
+    assert "--max-source-tokens sets this limit" in output
+    assert output.count("\ntranslation ") == 5
+    assert output.count("\nreference ") == 6
+    written = (workplace / "symbols.txt").read_text().split("\n")
+    assert len(written) == 7
+    assert written[0] == written[2]
+    assert written[3] == ""
+
+    bounds = ("--length-bounds", "1,2", "--max-source-tokens", "500", "--json")
+    assert dragoman(monkeypatch, *arguments, *bounds) == 0
+    figures = json.loads(capfdbinary.readouterr().out)
+    assert (figures["sequences"], figures["pairs"]) == (5, 6)
+    assert figures["sequence_error_rate"] + figures["sequence_accuracy"] == 100
+    assert [(group["shortest"], group["longest"]) for group in figures["by_length"]] == [(0, 1), (2, 2), (3, 60)]
+    assert (figures["split"], figures["max_source_tokens"]) == (0, 500)
+    assert figures["signatures"]["symbols"].startswith("nrefs:var|")
+
+
+def test_evaluate_summaries_beside_the_lead(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    test = hostile_pairs(workplace / "summaries.jsonl")
+    arguments = ("evaluate", workplace / "model", test, "--metric", "summary", "--beam", "1")
+    assert dragoman(monkeypatch, *arguments, "--against", workplace / "other") == 0
+    output = capfdbinary.readouterr().out.decode()
+    # The models' target language is German.
+    for expected in ("ROUGE-L", "(lead)", "tok:intl|", "as many as the mean reference has", "perplexity"):
+        assert expected in output
+    assert output.count("paired bootstrap: 5 sentences") == 2
+    assert dragoman(monkeypatch, *arguments, "--json") == 0
+    figures = json.loads(capfdbinary.readouterr().out)
+    assert {"precision", "recall", "f1"} == set(figures["rouge2"]) == set(figures["lead"]["rougeL"])
+    assert (figures["summaries"], figures["pairs"], figures["lead_words"]) == (5, 6, 11)
+    assert len(figures["against_lead"]["comparisons"]) == 6
+
+
+def test_evaluate_prints_what_the_model_reports(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    def steps(self: Transformer, source: Tensor, real: Tensor, *target: Tensor) -> dict[str, Tensor]:
+        # [B, S] -> [N]
+        return {"encoder steps": 1 + (source == EOS)[real].float()}
+
+    monkeypatch.setattr(Transformer, "figures", steps)
+    arguments = ("evaluate", workplace / "model", workplace / "test.tsv", "--beam", "1")
+    assert dragoman(monkeypatch, *arguments) == 0
+    assert "   mean over tokens; at most 2\n" in capfdbinary.readouterr().out.decode()
+    assert dragoman(monkeypatch, *arguments, "--json") == 0
+    figures = json.loads(capfdbinary.readouterr().out)["figures"]
+    assert figures["encoder steps"]["maximum"] == 2
+    assert 1 < figures["encoder steps"]["mean"] < 2
+
+
+def test_longer_lines_are_translated_in_one_piece_on_demand(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (workplace / "long.txt").write_text("nine " * 40 + "\n")
+    arguments = ("translate", workplace / "model", workplace / "long.txt", "--json", "--beam", "1")
+    assert dragoman(monkeypatch, *arguments) == 0
+    output, errors = capfdbinary.readouterr()
+    assert json.loads(output)["pieces"] > 1
+    assert b"--max-source-tokens" in errors
+    assert dragoman(monkeypatch, *arguments, "--max-source-tokens", "300") == 0
+    output, errors = capfdbinary.readouterr()
+    assert json.loads(output)["pieces"] == 1
+    assert b"split" not in errors
+    assert dragoman(monkeypatch, *arguments, "--max-source-tokens", "0") == 2
+    assert b"max_source_tokens must be at least 1" in capfdbinary.readouterr().err
 
 
 def test_a_quantized_model_translates_and_is_scored(
@@ -249,6 +349,10 @@ def test_corpus_clean_and_stats(
     [
         (["translate", "no-such-model"], "give a model directory"),
         (["evaluate", "{}/model", "missing.tsv"], "missing.tsv"),
+        (["evaluate", "{}/model", "{}/test.tsv", "--against", "{}/nowhere"], "nowhere is not a model directory"),
+        (["evaluate", "{}/model", "{}/test.tsv", "--length-bounds", "4"], "needs --metric symbols"),
+        (["evaluate", "{}/model", "{}/test.tsv", "--metric", "symbols", "--length-bounds", "4,x"], "whole numbers"),
+        (["evaluate", "{}/model", "{}/test.tsv", "--metric", "symbols", "--length-bounds", "4,4"], "must rise"),
         (["train", "x.docx", "--out", "{}/m"], "x.docx"),
         (["train", "{}/train.tsv", "--out", "{}/m", "--set", "training.stpes=3"], "training.steps"),
         (["train", "{}/train.tsv", "--out", "{}/m", "--set", "model.dropuot=0.1"], "dropout"),

@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.decoding import translator as translator_module
+from dragoman.decoding.choice import EngineName, choose_engine
 from dragoman.decoding.sampling import SamplingConfig
 from dragoman.decoding.search import Piece, SearchConfig
 from dragoman.decoding.segmenting import join, segment, sentences
@@ -17,6 +19,7 @@ from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import UserError
 from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
+from dragoman.models.transformer import build_transformer
 from tests.small_translator import (
     WORDS,
     copy_translator,
@@ -328,6 +331,52 @@ def test_load_one_model_and_an_ensemble(tmp_path: Path) -> None:
     assert both.max_source_tokens == 9
     assert both.translate(lines, search=SHORT) == random_translator(2).translate(lines, search=SHORT)
     assert Translator.load(one, device="cpu", max_source_tokens=30).max_source_tokens == 30
+
+
+def line_of(tokens: int) -> str:
+    """Words of so many tokens, or a few more."""
+    words: list[str] = []
+    while len(tokenizer().encode_source([" ".join(words)])[0]) < tokens:
+        words.append(WORDS[len(words) % len(WORDS)])
+    return " ".join(words)
+
+
+def test_four_hundred_tokens_in_one_piece() -> None:
+    translator, engine = copy_translator(max_source_tokens=420)
+    line = line_of(400)
+    (found,) = translator.translate([line])
+    assert (found.text, found.pieces, found.cut, found.truncated) == (line, 1, False, False)
+    assert [len(read) >= 400 for read in engine.read] == [True]
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_outputs_of_four_hundred_tokens(tmp_path: Path, engine: EngineName) -> None:
+    if engine == "native" and choose_engine().build is None:
+        pytest.skip("the compiled engine is not here")
+    one = write_model(tmp_path / "one", 0)
+    translator = Translator.load(one, device="cpu", engine=engine, max_source_tokens=420)
+    (found,) = translator.translate([line_of(400)], search=SearchConfig(beam=1, min_length_factor=1.0))
+    assert found.pieces == 1
+    assert found.text
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_learned_positions_end_and_say_so(tmp_path: Path, engine: EngineName) -> None:
+    if engine == "native" and choose_engine().build is None:
+        pytest.skip("the compiled engine is not here")
+    config = replace(model_config(), positions="learned", max_positions=60)
+    torch.manual_seed(0)
+    directory = tmp_path / "learned"
+    directory.mkdir()
+    tokenizer().save(directory)
+    description = ModelDescription(architecture="transformer", model=config, trained_length=12)
+    save_model(directory, description, weights_of(build_transformer(config)))
+    line = line_of(80)
+    within = Translator.load(directory, device="cpu", engine=engine)
+    assert within.translate([line], search=replace(SHORT, beam=1))[0].pieces > 1
+    beyond = Translator.load(directory, device="cpu", engine=engine, max_source_tokens=100)
+    with pytest.raises(UserError, match=r"60.* learned: .*larger max_positions"):
+        beyond.translate([line], search=replace(SHORT, beam=1))
 
 
 def test_loading_refuses_what_does_not_fit(tmp_path: Path) -> None:

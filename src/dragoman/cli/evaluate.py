@@ -11,27 +11,43 @@ from tyro.conf import Positional
 from dragoman.errors import UserError
 
 if TYPE_CHECKING:
-    from dragoman.decoding.translator import Translator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dragoman.cli.tasks import Report, Task
+    from dragoman.data.readers import Pair
+    from dragoman.decoding.translator import Translation, Translator
+    from dragoman.evaluation.significance import Significance
+    from dragoman.models.figures import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Translate a test set and score it: detokenised BLEU, chrF, TER and perplexity."""
+    """Translate a test set and score it: detokenised BLEU, chrF, TER and perplexity; or as --metric says."""
 
     model: Positional[Path]
     """A model directory."""
     test: Positional[str]
-    """Held-out translations: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
+    """Held-out pairs: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
+    metric: Literal["translation", "symbols", "summary"] = "translation"
+    """translation: BLEU, chrF, TER. symbols, which white space separates (letters to copy, phonemes): error rates and
+    accuracies. summary: ROUGE, against the lead of the source. For the last two, lines of one source are its several
+    references: it is translated and counted once."""
     against: Path | None = None
     """Another model directory: how sure is the difference?"""
     beam: int = 4
     """Hypotheses kept in search."""
     length_penalty: float = 1.0
     """α of the paper."""
+    max_source_tokens: int | None = None
+    """Longer sources are split into pieces; the longest of training if not given. What cannot be split, such as symbols
+    to reverse, needs more."""
+    length_bounds: str = ""
+    """Of --metric symbols: the longest source in each row of the table by length, such as 40,100,200,400; chosen by the
+    longest of all if not given."""
     examples: int = 0
     """Show so many sentences with reference and translation."""
     output: Path | None = None
-    """Write the translations to this file."""
+    """Write the translations to this file, one for each line of the test set."""
     json: bool = False
     """Print JSON instead of a table."""
     device: str = "auto"
@@ -46,55 +62,82 @@ class Evaluate:
     def run(self) -> None:
         """Translate, score, print."""
         from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.evaluation.metrics import bleu_tokenizer_for, perplexity, score_translations
-        from dragoman.evaluation.significance import paired_bootstrap
+        from dragoman.evaluation.metrics import perplexity
         from dragoman.files import write_atomically
         from dragoman.models.description import load_description
 
+        if self.length_bounds and self.metric != "symbols":
+            raise UserError("--length-bounds needs --metric symbols")
         pairs = list(read_pairs(parse_corpus(self.test)))
         if not pairs:
             raise UserError(f"{self.test} has no pairs to evaluate on")
-        references = [pair.target for pair in pairs]
-        tokenize = bleu_tokenizer_for(load_description(self.model).target_language)
+        task = self._task(pairs)
+        if self.against is not None:
+            # What is wrong with it should show before the test set has been translated.
+            load_description(self.against)
         translator = self._load(self.model)
-        translations = self._translate(translator, [pair.source for pair in pairs])
+        translations = self._translate(translator, task.sources)
+        outputs = [translation.text for translation in translations]
         if self.output is not None:
-            write_atomically(self.output, "".join(line + "\n" for line in translations).encode())
-        scores = score_translations(translations, references, tokenize=tokenize)
+            write_atomically(self.output, "".join(outputs[row] + "\n" for row in task.rows).encode())
         likelihood = translator.score(pairs)
-        surprise = perplexity(
-            sum(score.log_probability for score in likelihood), sum(score.tokens for score in likelihood)
-        )
         comparison = None
         if self.against is not None:
-            other = self._translate(self._load(self.against), [pair.source for pair in pairs])
-            comparison = paired_bootstrap(references, other, {str(self.model): translations}, tokenize=tokenize)
+            other = self._translate(self._load(self.against), task.sources)
+            comparison = task.compare([translation.text for translation in other], str(self.model), outputs)
+        found = _Found(
+            scores=task.score(outputs, str(self.model)),
+            perplexity=perplexity(
+                sum(score.log_probability for score in likelihood), sum(score.tokens for score in likelihood)
+            ),
+            figures=translator.figures(pairs),
+            split=sum(translation.pieces > 1 for translation in translations),
+            truncated=sum(translation.truncated for translation in translations),
+            max_source_tokens=translator.max_source_tokens,
+            engine=translator.engine,
+            comparison=comparison,
+        )
         if self.json:
-            figures = {**scores.to_json(), "perplexity": surprise}
-            if comparison is not None:
-                figures["against"] = asdict(comparison)
-            print(json.dumps(figures))
+            about = {"metric": self.metric, "pairs": len(pairs), "beam": self.beam}
+            print(json.dumps({**found.to_json(), **about}))
             return
-        print(f"BLEU        {scores.bleu:6.1f}   {scores.signatures['bleu']}")
-        print(f"chrF        {scores.chrf:6.1f}   {scores.signatures['chrf']}")
-        print(f"TER         {scores.ter:6.1f}   {scores.signatures['ter']}")
-        print(f"perplexity  {surprise:6.2f}   per subword of the reference")
-        print(f"on {len(pairs):,} pairs of {self.test}, beam {self.beam}; {translator.engine}")
+        print(found.table())
+        sources = "" if len(task.sources) == len(pairs) else f" with {len(task.sources):,} sources"
+        print(f"on {len(pairs):,} pairs{sources} of {self.test}, beam {self.beam}; {translator.engine}")
+        for note in found.notes(len(task.sources)):
+            print(note)
+        if details := found.scores.details():
+            print(f"\n{details}")
         if comparison is not None:
             print(f"\nagainst {self.against}:\n{comparison.table()}")
-        for i in _spread(len(pairs), self.examples):
-            print(f"\nsource       {pairs[i].source}")
-            print(f"reference    {references[i]}")
-            print(f"translation  {translations[i]}")
+        for i in _spread(len(task.sources), self.examples):
+            print(f"\nsource       {task.sources[i]}")
+            for reference in task.references[i]:
+                print(f"reference    {reference}")
+            print(f"translation  {outputs[i]}")
+
+    def _task(self, pairs: "Sequence[Pair]") -> "Task":
+        from dragoman.cli.tasks import Summaries, Symbols, Translations
+        from dragoman.models.description import load_description
+
+        language = load_description(self.model).target_language
+        if self.metric == "symbols":
+            return Symbols(pairs, _bounds(self.length_bounds))
+        return Summaries(pairs, language) if self.metric == "summary" else Translations(pairs, language)
 
     def _load(self, directory: Path) -> "Translator":
         from dragoman.decoding.translator import Translator
 
         return Translator.load(
-            directory, device=self.device, engine=self.engine, precision=self.precision, shortlist=self.shortlist
+            directory,
+            device=self.device,
+            engine=self.engine,
+            precision=self.precision,
+            shortlist=self.shortlist,
+            max_source_tokens=self.max_source_tokens,
         )
 
-    def _translate(self, translator: "Translator", sources: list[str]) -> list[str]:
+    def _translate(self, translator: "Translator", sources: "Sequence[str]") -> "list[Translation]":
         from rich.console import Console
         from rich.progress import track
 
@@ -110,7 +153,58 @@ class Evaluate:
             transient=True,
             disable=not console.is_terminal,
         )
-        return [translation.text for translation in stream]
+        return list(stream)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """What an evaluation found.
+
+    split, truncated   sources that were split, outputs that the maximum length ended
+    """
+
+    scores: "Report"
+    perplexity: float
+    figures: "Mapping[str, Figure]"
+    split: int
+    truncated: int
+    max_source_tokens: int
+    engine: str
+    comparison: "Significance | None"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values; figures and comparison only if there are any."""
+        report: dict[str, object] = {
+            **self.scores.to_json(),
+            "perplexity": self.perplexity,
+            "split": self.split,
+            "truncated": self.truncated,
+            "max_source_tokens": self.max_source_tokens,
+            "engine": self.engine,
+        }
+        if self.figures:
+            report["figures"] = {name: figure.to_json() for name, figure in self.figures.items()}
+        if self.comparison is not None:
+            report["against"] = asdict(self.comparison)
+        return report
+
+    def table(self) -> str:
+        """Name, value and note in columns."""
+        rows = [*self.scores.rows(), ("perplexity", f"{self.perplexity:.2f}", "per subword of the reference")]
+        for name, figure in self.figures.items():
+            rows.append((name, f"{figure.mean:.2f}", f"mean over tokens; at most {figure.maximum:g}"))
+        names, values = (max(len(row[column]) for row in rows) for column in (0, 1))
+        return "\n".join(f"{name:<{names}}  {value:>{max(values, 6)}}   {note}".rstrip() for name, value, note in rows)
+
+    def notes(self, sources: int) -> "Iterator[str]":
+        """What should be known of the outputs for so many sources."""
+        if self.split:
+            yield (
+                f"{self.split:,} of {sources:,} sources had more than {self.max_source_tokens:,} subwords and were "
+                "split into pieces; --max-source-tokens sets this limit"
+            )
+        if self.truncated:
+            yield f"{self.truncated:,} of {sources:,} outputs were ended by the maximum length, not by the model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +232,14 @@ class Score:
         while chunk := list(islice(pairs, 2000)):
             for score in translator.score(chunk, length_penalty=self.length_penalty):
                 sys.stdout.write(f"{score.log_probability:.4f}\t{score.score:.4f}\n")
+
+
+def _bounds(text: str) -> list[int]:
+    """Whole numbers that commas separate."""
+    try:
+        return [int(bound) for bound in text.split(",")] if text else []
+    except ValueError:
+        raise UserError(f"--length-bounds {text}: give whole numbers with commas between, such as 40,100,200") from None
 
 
 def _spread(count: int, wanted: int) -> list[int]:

@@ -58,6 +58,8 @@ class Translate:
     """native is compiled for this processor, and what auto takes for one model on a CPU."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Of the native engine; auto is its fastest: `dragoman doctor` says which."""
+    max_source_tokens: int | None = None
+    """Longer lines are split into pieces; the longest source of training if not given."""
     threads: int | None = None
     """Of the native engine; one for each core if not given."""
     shortlist: bool = False
@@ -89,6 +91,7 @@ class Translate:
             precision=self.precision,
             threads=self.threads,
             shortlist=self.shortlist,
+            max_source_tokens=self.max_source_tokens,
             batch_tokens=self.batch_tokens,
         )
         translations = translator.translate_stream(
@@ -137,6 +140,9 @@ def _warnings(translation: "Translation") -> Iterator[str]:
     if translation.invalid_utf8:
         yield "not UTF-8; what could not be read was replaced by U+FFFD"
     if translation.cut:
-        yield "a sentence longer than any in training was split at some word; check its translation"
+        yield (
+            "a sentence longer than any in training was split at some word; check its translation, or see "
+            "--max-source-tokens"
+        )
     if translation.truncated:
         yield "the translation was ended by the maximum length; see --max-length-offset"

@@ -40,6 +40,18 @@ class Scores:
         """Plain values for json.dump."""
         return asdict(self)
 
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Name, value, and how it was computed."""
+        return [
+            ("BLEU", f"{self.bleu:.1f}", self.signatures["bleu"]),
+            ("chrF", f"{self.chrf:.1f}", self.signatures["chrf"]),
+            ("TER", f"{self.ter:.1f}", self.signatures["ter"]),
+        ]
+
+    def details(self) -> str:
+        """Nothing more."""
+        return ""
+
 
 def score_translations(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
     """Score hypotheses[i] against its one reference references[i].

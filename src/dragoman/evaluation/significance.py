@@ -3,23 +3,28 @@
 The test set is drawn anew many times, each time as many sentences, with replacement; all systems
 are scored on the same draws. sacrebleu has such a test, but takes its seed from the environment
 and calls two identical systems significantly different; its draws and intervals are the same as
-ours, and its BLEU and chrF are what is computed here.
+ours, and its BLEU and chrF are what is computed here. `resample` does the same with any figure that
+is computed from counts of sentences that add up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Score
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.errors import UserError
 from dragoman.evaluation.metrics import check_parallel, check_tokenizer
+from dragoman.evaluation.tables import aligned
 
 # No file has this name, which a user may give to a system.
 BASELINE = "(baseline)"
+SAMPLES, SEED = 1000, 12345
+
+# What is counted of each sentence, [sentences, statistics]; its sums give a corpus its score.
+Statistics = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +42,7 @@ class Comparison:
 
     Attributes:
         system: name of the system.
-        metric: "BLEU" or "chrF2".
+        metric: "BLEU", "chrF2" and so on.
         score: on the test set itself.
         resampled: the score over the draws.
         difference: the score minus the baseline's over the draws; None for the baseline.
@@ -55,7 +60,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Significance:
-    """What `paired_bootstrap` found: for each metric, the baseline, then the others."""
+    """What a paired bootstrap found: for each metric, the baseline, then the others."""
 
     comparisons: tuple[Comparison, ...]
     signatures: Mapping[str, str]
@@ -64,7 +69,7 @@ class Significance:
     seed: int
 
     def table(self) -> str:
-        """A table in plain text, a row for each system and metric, and sacrebleu's signatures."""
+        """A table in plain text, a row for each system and metric, and the signatures."""
         rows = [("metric", "system", "score", "95 % interval", "difference", "95 % interval", "p")]
         for c in self.comparisons:
             row = (c.metric, c.system, f"{c.score:.2f}", _interval(c.resampled))
@@ -73,15 +78,7 @@ class Significance:
             else:
                 difference = f"{c.difference.mean:+.2f}"
                 rows.append((*row, difference, _interval(c.difference), f"{c.p_value:.3f}"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                # Names to the left, numbers to the right.
-                cell.ljust(width) if place < 2 else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
+        lines = [aligned(rows, names=2)]
         lines += [f"{metric}: {signature}" for metric, signature in self.signatures.items()]
         lines.append(
             f"paired bootstrap: {self.sentences} sentences, {self.samples} samples, seed {self.seed}; p two-sided"
@@ -95,14 +92,12 @@ def paired_bootstrap(
     others: Mapping[str, Sequence[str]],
     *,
     tokenize: str = "13a",
-    samples: int = 1000,
-    seed: int = 12345,
+    samples: int = SAMPLES,
+    seed: int = SEED,
 ) -> Significance:
     """Compare systems, given as {name: hypotheses}, with a baseline, by BLEU and chrF.
 
-    The p-value is that of the shift method (Noreen, 1989; Riezler and Maxwell, 2005): the share of
-    draws whose difference is as far from the draws' mean difference as the measured difference is
-    from zero, counting the measured one as a draw. A pure function of its arguments.
+    A pure function of its arguments; see `resample`.
 
     Raises UserError when numbers of lines differ, no lines or no other systems are given, samples < 1,
     seed < 0, or the tokenizer is unknown.
@@ -110,8 +105,6 @@ def paired_bootstrap(
     if not others:
         raise UserError("no system to compare with the baseline")
     assert BASELINE not in others
-    if samples < 1 or seed < 0:
-        raise UserError(f"samples is {samples}, seed is {seed}; needed are samples >= 1, seed >= 0")
     check_tokenizer(tokenize)
     systems = {BASELINE: baseline, **others}
     for name, hypotheses in systems.items():
@@ -119,30 +112,12 @@ def paired_bootstrap(
 
     comparisons: list[Comparison] = []
     signatures: dict[str, str] = {}
-    for metric in (BLEU(tokenize=tokenize), CHRF()):
-        baseline_score, baseline_draws = 0.0, np.zeros(samples)
-        for name, hypotheses in systems.items():
-            measured, draws = _resample(metric, hypotheses, references, samples, seed)
-            score = measured.score
-            difference = p_value = None
-            if name == BASELINE:
-                baseline_score, baseline_draws = score, draws
-            else:
-                differences = draws - baseline_draws
-                difference = _estimate(differences)
-                p_value = _p_value(differences, score - baseline_score)
-            comparisons.append(
-                Comparison(
-                    system=name,
-                    metric=measured.name,
-                    score=score,
-                    resampled=_estimate(draws),
-                    difference=difference,
-                    p_value=p_value,
-                )
-            )
-            # Complete only once a score has been computed.
-            signatures[measured.name] = str(metric.get_signature())
+    metrics: dict[str, BLEU | CHRF] = {"BLEU": BLEU(tokenize=tokenize), "chrF2": CHRF()}
+    for label, metric in metrics.items():
+        statistics = {name: _statistics(metric, hypotheses, references) for name, hypotheses in systems.items()}
+        comparisons += resample(label, statistics, BASELINE, _score_of(metric), samples=samples, seed=seed)
+        # Complete only once a score has been computed.
+        signatures[label] = str(metric.get_signature())
     return Significance(
         comparisons=tuple(comparisons),
         signatures=signatures,
@@ -152,23 +127,70 @@ def paired_bootstrap(
     )
 
 
-def _resample(
-    metric: BLEU | CHRF,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    samples: int,
-    seed: int,
-) -> tuple[Score, NDArray[np.float64]]:
-    """The score of the whole corpus, and of each draw [samples]; equal seeds give equal draws."""
-    # Counts of each sentence [sentences, statistics], which add up to those of any corpus.
-    counts = np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.int64)
-    measured: Score = metric._compute_score_from_stats(counts.sum(axis=0).tolist())
+def resample(
+    metric: str,
+    systems: Mapping[str, Statistics],
+    baseline: str,
+    score: Callable[[Statistics], float],
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> list[Comparison]:
+    """Compare systems, given as {name: statistics of each sentence}, with the one named `baseline`.
+
+    `score` gives a corpus' score from the sums [statistics] over its sentences. Equal seeds give equal draws.
+
+    The p-value is that of the shift method (Noreen, 1989; Riezler and Maxwell, 2005): the share of
+    draws whose difference is as far from the draws' mean difference as the measured difference is
+    from zero, counting the measured one as a draw.
+
+    Raises UserError when samples < 1 or seed < 0.
+    """
+    if samples < 1 or seed < 0:
+        raise UserError(f"samples is {samples}, seed is {seed}; needed are samples >= 1, seed >= 0")
+    names = [baseline, *(name for name in systems if name != baseline)]
+    sentences = len(systems[baseline])
     generator = np.random.default_rng(seed)
-    draws = np.empty(samples)
+    draws = {name: np.empty(samples) for name in names}
     for sample in range(samples):
-        drawn = generator.choice(len(counts), size=len(counts), replace=True)
-        draws[sample] = metric._compute_score_from_stats(counts[drawn].sum(axis=0).tolist()).score
-    return measured, draws
+        drawn = generator.choice(sentences, size=sentences, replace=True)
+        # [sentences]: how often each was drawn
+        times = np.bincount(drawn, minlength=sentences)
+        for name in names:
+            draws[name][sample] = score(times @ systems[name])
+    scores = {name: score(systems[name].sum(axis=0)) for name in names}
+    comparisons = []
+    for name in names:
+        difference = p_value = None
+        if name != baseline:
+            differences = draws[name] - draws[baseline]
+            difference = _estimate(differences)
+            p_value = _p_value(differences, scores[name] - scores[baseline])
+        comparisons.append(
+            Comparison(
+                system=name,
+                metric=metric,
+                score=scores[name],
+                resampled=_estimate(draws[name]),
+                difference=difference,
+                p_value=p_value,
+            )
+        )
+    return comparisons
+
+
+def percentage(sums: Statistics) -> float:
+    """100 a / b of the sums (a, b); 0 for a draw in which nothing is counted."""
+    part, whole = sums.tolist()
+    return 100 * part / whole if whole else 0.0
+
+
+def _statistics(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
+    return np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.int64)
+
+
+def _score_of(metric: BLEU | CHRF) -> Callable[[Statistics], float]:
+    return lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def _estimate(draws: NDArray[np.float64]) -> Estimate:

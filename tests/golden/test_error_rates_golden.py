@@ -1,0 +1,159 @@
+"""Error rates, accuracies and ROUGE worked out by hand, and how they are printed.
+
+A changed figure here is a changed meaning of every score that was ever reported.
+"""
+
+from dataclasses import asdict
+from importlib.metadata import version
+
+import pytest
+
+from dragoman.evaluation.error_rates import Counts, compare_symbols, count_errors, score_symbols
+from dragoman.evaluation.rouge import score_summaries
+
+RAPIDFUZZ = version("rapidfuzz")
+ROUGE_SCORE = version("rouge-score")
+
+# Output, references, and what is counted: edits, symbols, matching, positions, wrong.
+CASES = [
+    # A symbol is missing from the first, one too many for the second: as near, and the longer reference counts.
+    ("a b c", ["a b", "a b c d"], Counts(1, 4, 3, 4, 1)),
+    # One symbol is missing at the beginning: one edit, but no position is right.
+    ("b c d", ["a b c d"], Counts(1, 4, 0, 4, 1)),
+    # The second is two substitutions away, the first three edits.
+    ("a x y d e", ["a d e f", "a b c d e"], Counts(2, 5, 3, 5, 1)),
+    ("AH N D", ["AE N D", "AH N D", "AH N"], Counts(0, 3, 3, 3, 0)),
+    ("", ["a b"], Counts(2, 2, 0, 2, 1)),
+    ("x y z", [""], Counts(3, 0, 0, 3, 1)),
+    ("", [""], Counts(0, 0, 0, 0, 0)),
+    # An output that equals one reference is right, though another is as long.
+    ("a b", ["c d", "a  b "], Counts(0, 2, 2, 2, 0)),
+]
+OUTPUTS = [output for output, _, _ in CASES]
+REFERENCES = [references for _, references, _ in CASES]
+
+
+@pytest.mark.parametrize(("output", "references", "expected"), CASES)
+def test_counts_by_hand(output: str, references: list[str], expected: Counts) -> None:
+    assert count_errors(output, references) == expected
+
+
+def test_rates_by_hand() -> None:
+    scores = score_symbols(OUTPUTS, REFERENCES, [""] * len(CASES))
+    # Edits 1 + 1 + 2 + 2 + 3 of symbols 4 + 4 + 5 + 3 + 2 + 2; matching 3 + 3 + 3 + 2 of positions 4+4+5+3+2+3+2.
+    assert asdict(scores.rates) == pytest.approx(
+        {
+            "symbol_error_rate": 100 * 9 / 20,
+            "sequence_error_rate": 100 * 5 / 8,
+            "symbol_accuracy": 100 * 11 / 23,
+            "sequence_accuracy": 100 * 3 / 8,
+            "sequences": 8,
+            "symbols": 20,
+        }
+    )
+    assert scores.signature == f"nrefs:var|case:mixed|tok:space|ref:nearest|lib:rapidfuzz|version:{RAPIDFUZZ}"
+
+
+def test_rates_that_have_nothing_to_divide_by() -> None:
+    nothing = score_symbols(["", ""], [[""], ["", " "]], ["a", "b"]).rates
+    assert (nothing.symbol_error_rate, nothing.symbol_accuracy) == (None, None)
+    assert (nothing.sequence_error_rate, nothing.sequence_accuracy) == (0, 100)
+    invented = score_symbols(["x", ""], [[""], [""]], ["a", "b"])
+    assert (invented.rates.symbol_error_rate, invented.rates.symbol_accuracy) == (None, 0)
+    assert invented.rows()[0][:2] == ("symbol error rate", "- %")
+
+
+def test_a_table_by_length() -> None:
+    sources = ["a " * length for length in (41, 50, 100, 101, 400, 300)]
+    references = [[source] for source in sources]
+    # At length 50 one of the symbols is wrong; at 300 half are missing; at 400 there are as many too many.
+    outputs = [*sources[:1], "a " * 49 + "b", *sources[2:4], "a " * 800, "a " * 150]
+    scores = score_symbols(outputs, references, sources)
+    assert scores.details() == (
+        "source symbols  sequences  symbol errors  symbol accuracy  sequence accuracy\n"
+        "41 to 50                2         1.10 %          98.90 %            50.00 %\n"
+        "51 to 100               1         0.00 %         100.00 %           100.00 %\n"
+        "101 to 200              1         0.00 %         100.00 %           100.00 %\n"
+        "201 to 400              2        78.57 %          50.00 %             0.00 %"
+    )
+    own = score_symbols(outputs, references, sources, length_bounds=(40, 100, 350))
+    assert [(group.shortest, group.longest, group.rates.sequences) for group in own.by_length] == [
+        (41, 100, 3),
+        (101, 350, 2),
+        (351, 400, 1),
+    ]
+
+
+def test_symbols_compared() -> None:
+    outputs, references = ["a b", "a c"] * 20, [["a b"]] * 40
+    result = compare_symbols(references, "first", {"second": ["a b"] * 40, "first": outputs}, samples=200, seed=1)
+    assert result.table() == (
+        "metric               system   score     95 % interval  difference     95 % interval      p\n"
+        "symbol error rate    first    25.00    16.25 to 32.50\n"
+        "symbol error rate    second    0.00      0.00 to 0.00      -24.69  -32.50 to -16.25  0.005\n"
+        "sequence error rate  first    50.00    32.50 to 65.00\n"
+        "sequence error rate  second    0.00      0.00 to 0.00      -49.39  -65.00 to -32.50  0.005\n"
+        "symbol accuracy      first    75.00    67.50 to 83.75\n"
+        "symbol accuracy      second  100.00  100.00 to 100.00      +24.69    16.25 to 32.50  0.005\n"
+        f"symbols: nrefs:1|case:mixed|tok:space|ref:nearest|lib:rapidfuzz|version:{RAPIDFUZZ}\n"
+        "paired bootstrap: 40 sentences, 200 samples, seed 1; p two-sided"
+    )
+
+
+# Summary, references, and precision and recall of ROUGE-1, ROUGE-2, ROUGE-L.
+SUMMARIES = [
+    ("the cat sat", ["the cat sat down"], (1, 3 / 4), (1, 2 / 3), (1, 3 / 4)),
+    # The same words in another order; "the cat" is left of the pairs and of the longest subsequence.
+    ("sat the cat", ["the cat sat down"], (1, 3 / 4), (1 / 2, 1 / 3), (2 / 3, 2 / 4)),
+    # Case, punctuation and endings (of words of more than three letters) do not count.
+    ("Running: dogs!", ["runs dog", "nothing"], (1, 1), (1, 1), (1, 1)),
+    # A word that the reference has once counts once.
+    ("the the", ["the end"], (1 / 2, 1 / 2), (0, 0), (1 / 2, 1 / 2)),
+    ("", ["the end"], (0, 0), (0, 0), (0, 0)),
+    ("the end", [""], (0, 0), (0, 0), (0, 0)),
+]
+
+
+def f1(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+@pytest.mark.parametrize(("summary", "references", "one", "two", "longest"), SUMMARIES)
+def test_rouge_by_hand(
+    summary: str,
+    references: list[str],
+    one: tuple[float, float],
+    two: tuple[float, float],
+    longest: tuple[float, float],
+) -> None:
+    scores = score_summaries([summary], [references], ["a source"], samples=1)
+    expected = {"rouge1": one, "rouge2": two, "rougeL": longest}
+    assert scores.rouge.keys() == expected.keys()
+    for name, (precision, recall) in expected.items():
+        found = {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1(precision, recall)}
+        assert asdict(scores.rouge[name]) == pytest.approx(found)
+
+
+def test_summaries_beside_the_lead() -> None:
+    sources = ["A small editor for large files, with many windows.", "Library of fast sorting routines in plain C"]
+    references = [["editor for large files"], ["fast sorting", "sorting routines in C"]]
+    # The references have 4, 2 and 4 words: 10 / 3, of which the lead takes 3.
+    scores = score_summaries(["editor for files", "sorting"], references, sources, system="ours", samples=100, seed=1)
+    assert scores.lead_words == 3
+    # "A small editor": p 1/3, r 1/4. "Library of fast": against "fast sorting" p 1/3, r 1/2.
+    assert scores.lead["rouge1"].f1 == pytest.approx(100 * (2 / 7 + 2 / 5) / 2)
+    # p 1, r 3/4; p 1, r 1/2 against "fast sorting".
+    assert scores.rouge["rouge1"].f1 == pytest.approx(100 * (6 / 7 + 2 / 3) / 2)
+    assert scores.signature == f"nrefs:var|case:lc|tok:rouge|stem:porter|lib:rouge-score|version:{ROUGE_SCORE}"
+    assert scores.details() == (
+        "metric   system  score   95 % interval  difference   95 % interval      p\n"
+        "ROUGE-1  (lead)  34.29  28.57 to 40.00\n"
+        "ROUGE-1  ours    76.19  66.67 to 85.71      +41.30  26.67 to 57.14  0.010\n"
+        "ROUGE-2  (lead)   0.00    0.00 to 0.00\n"
+        "ROUGE-2  ours    20.00   0.00 to 40.00      +19.20   0.00 to 40.00  0.228\n"
+        "ROUGE-L  (lead)  34.29  28.57 to 40.00\n"
+        "ROUGE-L  ours    76.19  66.67 to 85.71      +41.30  26.67 to 57.14  0.010\n"
+        f"ROUGE: {scores.signature}\n"
+        "paired bootstrap: 2 sentences, 100 samples, seed 1; p two-sided\n"
+        "(lead): the first 3 words of the source, as many as the mean reference has"
+    )

@@ -1,0 +1,175 @@
+"""Error rates of symbols: agreement with another edit distance, properties, what is refused."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import UserError
+from dragoman.evaluation.error_rates import (
+    ROWS,
+    ErrorRates,
+    compare_symbols,
+    count_errors,
+    doubling_bounds,
+    score_symbols,
+)
+from dragoman.evaluation.references import group_references
+from dragoman.evaluation.significance import Significance, resample
+
+# Few symbols, so that they often meet; separated by any white space.
+SYMBOLS = st.lists(st.sampled_from(["a", "b", "AH0", "é", "\0"]), max_size=8)
+SPACES = st.sampled_from([" ", "  ", "\t", "\u2028", "\u00a0", "\n"])
+LINES = st.tuples(SYMBOLS, SPACES).map(lambda line: line[1].join(line[0]))
+ANY_TEXT = st.text(max_size=20)
+REFERENCES = st.lists(LINES | ANY_TEXT, min_size=1, max_size=3)
+
+
+def edit_distance(a: list[str], b: list[str]) -> int:
+    """The whole table, as textbooks fill it (Wagner and Fischer, 1974)."""
+    table = np.zeros((len(a) + 1, len(b) + 1), dtype=int)
+    table[:, 0], table[0, :] = np.arange(len(a) + 1), np.arange(len(b) + 1)
+    for i, x in enumerate(a, start=1):
+        for j, y in enumerate(b, start=1):
+            table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (x != y))
+    return int(table[-1, -1])
+
+
+@given(LINES, st.lists(LINES, min_size=1, max_size=3))
+def test_edits_are_those_of_another_implementation(output: str, references: list[str]) -> None:
+    counts = count_errors(output, references)
+    distances = [edit_distance(output.split(), reference.split()) for reference in references]
+    assert counts.edits == min(distances)
+    nearest = [
+        reference.split()
+        for reference, distance in zip(references, distances, strict=True)
+        if distance == counts.edits and len(reference.split()) == counts.symbols
+    ]
+    assert nearest
+    # Of the nearest, none that is longer was passed over.
+    assert counts.symbols == max(
+        len(reference.split())
+        for reference, distance in zip(references, distances, strict=True)
+        if distance == counts.edits
+    )
+    padded = [*output.split(), *[""] * counts.symbols]
+    assert counts.matching == sum(x == y for x, y in zip(padded, nearest[0], strict=False))
+    assert counts.wrong == all(output.split() != reference.split() for reference in references)
+
+
+@given(ANY_TEXT | LINES, REFERENCES)
+def test_the_nearest_reference_is_never_worse_than_the_first(output: str, references: list[str]) -> None:
+    several, first = count_errors(output, references), count_errors(output, references[:1])
+    assert several.edits <= first.edits
+    assert several.wrong <= first.wrong
+    assert count_errors(output, [*references, output]).edits == 0
+
+
+@given(st.lists(st.tuples(ANY_TEXT | LINES, REFERENCES, LINES), min_size=1, max_size=6))
+def test_rates_lie_where_they_may_and_groups_make_the_whole(cases: list[tuple[str, list[str], str]]) -> None:
+    outputs, references, sources = [list(column) for column in zip(*cases, strict=True)]
+    scores = score_symbols(outputs, references, sources)
+    rates = scores.rates
+    assert rates.symbol_error_rate is None or rates.symbol_error_rate >= 0
+    assert 0 <= rates.sequence_error_rate <= 100
+    assert rates.sequence_accuracy == 100 - rates.sequence_error_rate
+    assert rates.symbol_accuracy is None or 0 <= rates.symbol_accuracy <= 100
+    assert sum(group.rates.sequences for group in scores.by_length) == rates.sequences == len(cases)
+    assert sum(group.rates.symbols for group in scores.by_length) == rates.symbols
+    lengths = [len(source.split()) for source in sources]
+    for group in scores.by_length:
+        inside = sum(group.shortest <= length <= group.longest for length in lengths)
+        assert group.rates.sequences == inside
+    # A sequence without a wrong symbol is right, and the other way round.
+    assert (rates.sequence_error_rate == 0) == (not rates.symbol_error_rate and rates.symbol_accuracy in (100, None))
+    json.dumps(scores.to_json(), allow_nan=False)
+    assert scores.details()
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=1))
+def test_bounds_double_up_to_a_round_number(lengths: list[int]) -> None:
+    bounds = doubling_bounds(lengths)
+    assert 1 <= len(bounds) <= ROWS
+    assert max(lengths) <= bounds[-1] <= max(2.5 * max(lengths), 1)
+    assert str(bounds[-1]).rstrip("0") in ("1", "2", "4", "8")
+    assert all(1 <= a <= b / 2 for a, b in pairwise(bounds))
+
+
+@pytest.mark.parametrize(
+    ("longest", "bounds"),
+    [
+        (0, [1]),
+        (1, [1]),
+        (2, [1, 2]),
+        (10, [1, 2, 5, 10]),
+        (20, [2, 5, 10, 20]),
+        (34, [5, 10, 20, 40]),
+        (81, [12, 25, 50, 100]),
+        (397, [50, 100, 200, 400]),
+        (400, [50, 100, 200, 400]),
+        (401, [100, 200, 400, 800]),
+    ],
+)
+def test_bounds_for_some_lengths(longest: int, bounds: list[int]) -> None:
+    assert doubling_bounds([longest]) == bounds
+
+
+def test_lines_of_one_source_are_its_references() -> None:
+    pairs = [("r e a d", "R IY D"), ("c a t", "K AE T"), ("r e a d", "R EH D"), ("r e a d", "R IY D"), ("", "x")]
+    assert group_references(pairs) == {"r e a d": ["R IY D", "R EH D"], "c a t": ["K AE T"], "": ["x"]}
+
+
+def test_scores_are_plain_json() -> None:
+    scores = score_symbols(["a b", "c"], [["a b"], ["d"]], ["1 2", "3"])
+    read_back = json.loads(json.dumps(scores.to_json()))
+    assert read_back == scores.to_json()
+    rates = {"symbol_error_rate", "sequence_error_rate", "symbol_accuracy", "sequence_accuracy", "sequences", "symbols"}
+    assert set(read_back) == {*rates, "by_length", "signatures"}
+    assert [set(group) for group in read_back["by_length"]] == [{*rates, "shortest", "longest"}] * 2
+
+
+def of(result: Significance, system: str, metric: str) -> float:
+    (found,) = (c.score for c in result.comparisons if (c.system, c.metric) == (system, metric))
+    return found
+
+
+def test_compared_rates_are_those_of_the_scores() -> None:
+    references = [["a b c"], ["a", "b c"], ["d e"]]
+    systems = {"one": ["a b", "b", "d e"], "two": ["a b c", "b c d", ""]}
+    result = compare_symbols(references, "one", systems, samples=20)
+    for name, outputs in systems.items():
+        rates = score_symbols(outputs, references, ["s"] * 3).rates
+        assert of(result, name, "symbol error rate") == rates.symbol_error_rate
+        assert of(result, name, "sequence error rate") == rates.sequence_error_rate
+        assert of(result, name, "symbol accuracy") == rates.symbol_accuracy
+    # Draws in which there is nothing to divide by do no harm.
+    compare_symbols([[""], ["a"]], "one", {"one": ["", "a"], "two": ["", "b"]}, samples=20)
+
+
+def test_bad_requests() -> None:
+    with pytest.raises(UserError, match="the outputs are 1, but 2 sources have references"):
+        score_symbols(["a"], [["a"], ["b"]], ["a"])
+    with pytest.raises(UserError, match="no lines"):
+        score_symbols([], [], [])
+    for bounds in ((0, 5), (5, 5), (10, 5)):
+        with pytest.raises(UserError, match="must rise"):
+            score_symbols(["a"], [["a"]], ["a"], length_bounds=bounds)
+    with pytest.raises(UserError, match="the outputs of b are 0"):
+        compare_symbols([["a"]], "a", {"a": ["a"], "b": []})
+    with pytest.raises(UserError, match="samples >= 1"):
+        resample("any", {"a": np.ones((3, 2))}, "a", lambda sums: float(sums[0]), samples=0)
+
+
+def test_an_endless_output_is_counted() -> None:
+    rates = score_symbols(["a " * 100_000], [["b"]], ["x"]).rates
+    assert rates == ErrorRates(
+        symbol_error_rate=10_000_000,
+        sequence_error_rate=100,
+        symbol_accuracy=0,
+        sequence_accuracy=0,
+        sequences=1,
+        symbols=1,
+    )
