@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from dragoman import __version__
+from dragoman.cli.compare import Compare
 from dragoman.cli.corpus import Corpus
 from dragoman.cli.distill import Distill
 from dragoman.cli.doctor import Doctor
@@ -26,6 +27,7 @@ Verb = (
     | Annotated[Quantize, tyro.conf.subcommand("quantize")]
     | Annotated[LearnShortlist, tyro.conf.subcommand("shortlist")]
     | Annotated[Distill, tyro.conf.subcommand("distill")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Corpus, tyro.conf.subcommand("corpus")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
@@ -45,7 +47,9 @@ def main() -> None:
     sys.exit(_run(verb))
 
 
-def _run(verb: Train | Translate | Evaluate | Score | Quantize | LearnShortlist | Distill | Corpus | Doctor) -> int:
+def _run(
+    verb: Train | Translate | Evaluate | Score | Quantize | LearnShortlist | Distill | Compare | Corpus | Doctor,
+) -> int:
     try:
         verb.run()
         sys.stdout.flush()

@@ -1,0 +1,245 @@
+"""A study from its first trial to its tables, resumable at any moment."""
+
+import json
+import multiprocessing
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dragoman.comparison.matching import matched, parameter_count
+from dragoman.comparison.studies import Study, Variant, study_named
+from dragoman.comparison.trial import Result, Trial, find_result, run_trial
+from dragoman.errors import UserError
+from dragoman.files import write_atomically
+from dragoman.models.config import ModelConfig, read_model_config
+from dragoman.models.presets import preset
+from dragoman.run.config import merge
+from dragoman.run.plan import Plan, load_plan
+from dragoman.settings import differences, to_mapping
+from dragoman.training.stopping import Stopped, StopRequest, stop_requests
+
+REQUEST_FILE = "study.json"
+# How often the curve is measured, and on how many pairs: enough to draw, and little of the budget.
+MEASURED = {"training": {"validations": 8}, "data": {"validation_pairs": 300}}
+BY_TIME, BY_TOKENS = "time", "tokens"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The finished trials of a study.
+
+    by_time     each variant after the same wall-clock time
+    by_tokens   each variant after the same number of updates, on the same batches in the same order
+    """
+
+    study: Study
+    request: dict[str, Any]
+    by_time: tuple[Result, ...]
+    by_tokens: tuple[Result, ...]
+
+
+def compare(
+    corpora: Sequence[str],
+    out: Path,
+    *,
+    study: str = "architecture",
+    minutes: float,
+    validation: str | None = None,
+    test: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+) -> Comparison:
+    """Train every variant of a study for `minutes`, then each for as many updates as the slowest made.
+
+    The reference comes first; what the corpus' size and the budget chose for it (subwords, batches, optimizer,
+    schedule) holds for all. The second budget is the updates of the slowest variant: batches are the same for all, and
+    so are the target tokens. Finished trials are not run again, an interrupted one goes on.
+
+    Args:
+        corpora, validation: as `train` takes them.
+        out: takes a model directory for each trial, below time/ and tokens/.
+        study: one of `studies.STUDIES`.
+        minutes: of wall clock, for each variant.
+        test: a corpus to score on; without it, the validation pairs.
+        settings: a run file's, for all variants.
+        console: where progress is told.
+
+    Raises:
+        UserError: for a bad study, corpus or setting, or when `out` holds another comparison.
+        Stopped: on SIGINT or SIGTERM, after saving; the same call goes on.
+    """
+    console = console or Console(stderr=True, soft_wrap=True)
+    chosen = study_named(study)
+    if not minutes > 0:
+        raise UserError(f"minutes must be above 0, not {minutes}")
+    settings = settings or {}
+    if {"steps", "minutes"} & settings.get("training", {}).keys():
+        raise UserError("the budget of a comparison is --minutes, for every variant: leave training.steps and .minutes")
+    request = {
+        "study": study,
+        "minutes": minutes,
+        "corpora": list(corpora),
+        "validation": validation,
+        "test": test,
+        "settings": json.loads(json.dumps(settings)),
+    }
+    _remember(out, request)
+    with stop_requests() as stop:
+        trials = _Trials(tuple(corpora), validation, test, out, console, stop)
+        return _run(chosen, request, merge(MEASURED, settings), trials)
+
+
+def _run(study: Study, request: dict[str, Any], settings: Mapping[str, Any], trials: "_Trials") -> Comparison:
+    reference = study.variants[0]
+    first = trials.result(
+        reference.name,
+        BY_TIME,
+        merge(
+            settings,
+            {"architecture": reference.architecture, "model": reference.model, "training": reference.training},
+            {"training": {"minutes": request["minutes"]}},
+        ),
+    )
+    plan = load_plan(trials.directory(reference.name, BY_TIME) / "run")
+    resolved = {variant.name: variant_settings(variant, plan, matching=study.matched) for variant in study.variants}
+    by_time = [first, *(trials.result(each.name, BY_TIME, resolved[each.name]) for each in study.variants[1:])]
+
+    slowest = min(by_time, key=lambda result: result.updates)
+    by_tokens = []
+    for variant, timed in zip(study.variants, by_time, strict=True):
+        if timed is slowest:
+            # It has made so many updates already.
+            by_tokens.append(timed)
+            continue
+        budget = merge(resolved[variant.name], {"training": {"steps": slowest.updates, "minutes": "none"}})
+        by_tokens.append(trials.result(variant.name, BY_TOKENS, budget))
+    return Comparison(study, request, tuple(by_time), tuple(by_tokens))
+
+
+def variant_settings(variant: Variant, reference: Plan, *, matching: bool) -> dict[str, Any]:
+    """The reference's run with a variant's choices; its width fitted if the study asks for it.
+
+    Of another architecture, it is the preset of the reference's name, with the reference's dropout and tied
+    embeddings.
+    """
+    config = reference.config
+    model = _variant_model(variant, reference)
+    target = parameter_count(reference.model)
+    if matching and parameter_count(model) != target:
+        model = matched(model, target)
+    own = {key: value for key, value in to_mapping(model).items() if not key.endswith("_vocabulary")}
+    return merge(
+        to_mapping(config),
+        {"architecture": variant.architecture, "model": own, "training": variant.training},
+    )
+
+
+def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
+    vocabularies = (reference.model.source_vocabulary, reference.model.target_vocabulary)
+    start = reference.model
+    if variant.architecture != reference.config.architecture:
+        start = replace(
+            preset(
+                reference.config.preset,
+                *vocabularies,
+                joint=reference.config.tokenizer.joint,
+                architecture=variant.architecture,
+            ),
+            dropout=reference.model.dropout,
+            tied_embeddings=reference.model.tied_embeddings,
+        )
+    return read_model_config(variant.architecture, {**to_mapping(start), **variant.model}, f"variant {variant.name}")
+
+
+@dataclass(frozen=True)
+class _Trials:
+    corpora: tuple[str, ...]
+    validation: str | None
+    test: str | None
+    out: Path
+    console: Console
+    stop: StopRequest
+
+    def directory(self, name: str, budget: str) -> Path:
+        kept = "".join(character if character.isalnum() else "-" for character in name.lower())
+        return self.out / budget / "-".join(part for part in kept.split("-") if part)
+
+    def result(self, name: str, budget: str, settings: Mapping[str, Any]) -> Result:
+        """The figures of a trial, which is run if it has not been finished."""
+        directory = self.directory(name, budget)
+        if (found := find_result(directory)) is not None:
+            return found
+        self.console.rule(f"{name}, by {budget}")
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        trial = Trial(
+            name=name,
+            corpora=self.corpora,
+            validation=self.validation,
+            test=self.test,
+            directory=directory,
+            settings=settings,
+        )
+        # A process of its own: its memory is its own, and no trial finds caches that an earlier one has filled.
+        process = multiprocessing.get_context("spawn").Process(target=_work, args=(trial,))
+        self._wait_for(process)
+        result = find_result(directory)
+        if result is None:
+            raise UserError(f"{name} failed: see above; the same command goes on from there")
+        return result
+
+    def _wait_for(self, process: BaseProcess) -> None:
+        """Run a process; a signal to this one is passed on, so that it can save.
+
+        Raises:
+            Stopped: when there was a signal.
+        """
+        if self.stop.signal_number is None:
+            process.start()
+            while process.is_alive():
+                process.join(timeout=0.2)
+                # From a terminal, Ctrl-C reaches both: a SIGTERM beside it would be the other's second signal.
+                if self.stop.signal_number == signal.SIGTERM:
+                    process.terminate()
+                    process.join()
+        if self.stop.signal_number is not None:
+            raise Stopped(self.stop.signal_number, 0)
+
+
+def _work(trial: Trial) -> None:
+    """In the process of a trial."""
+    try:
+        run_trial(trial)
+    except Stopped:
+        sys.exit(1)
+    except UserError as error:
+        print(f"dragoman: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _remember(out: Path, request: dict[str, Any]) -> None:
+    """Write what is asked for; the same request goes on with the same comparison.
+
+    Raises:
+        UserError: when `out` holds another one, or other files.
+    """
+    path = out / REQUEST_FILE
+    begun = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
+    if path.exists() and begun:
+        changed = differences(json.loads(path.read_text(encoding="utf-8")), request)
+        if changed:
+            raise UserError(
+                f"{out} holds another comparison:\n  "
+                + "\n  ".join(changed)
+                + "\ngive the same command to go on with it, or another --out"
+            )
+        return
+    if out.exists() and not path.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} holds other files, not a comparison: give another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (json.dumps(request, indent=2) + "\n").encode())

@@ -1,0 +1,174 @@
+"""A comparison for people: tables in Markdown, a picture, a page with both."""
+
+import html
+import io
+import os
+import platform
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from dragoman import __version__
+from dragoman.comparison.compare import Comparison
+from dragoman.comparison.trial import Point, Result
+from dragoman.files import write_atomically
+
+# Told apart by the colour-blind too (Okabe and Ito 2008), and in grey by their markers.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "os^Dvp*"
+
+_COLUMNS: tuple[tuple[str, Callable[[Result], str]], ...] = (
+    ("variant", lambda result: result.name),
+    ("parameters", lambda result: f"{result.parameters / 1e6:.2f} M"),
+    ("updates", lambda result: f"{result.updates:,}"),
+    ("target tokens", lambda result: f"{result.target_tokens / 1e6:.2f} M"),
+    ("minutes", lambda result: f"{result.seconds / 60:.1f}"),
+    ("training tokens/s", lambda result: f"{result.training_tokens_per_second:,.0f}"),
+    ("validation loss", lambda result: f"{result.curve[-1].loss:.3f}"),
+    ("test BLEU", lambda result: f"{result.bleu:.1f}"),
+    ("test chrF", lambda result: f"{result.chrf:.1f}"),
+    ("decoding tokens/s", lambda result: f"{result.decoding_tokens_per_second:,.0f}"),
+    ("peak memory", lambda result: f"{result.peak_megabytes:,.0f} MB"),
+)
+
+
+def write_report(comparison: Comparison, out: Path) -> None:
+    """Write comparison.md, comparison.svg, comparison.png and comparison.html into `out`."""
+    write_atomically(out / "comparison.md", markdown(comparison).encode())
+    picture = draw(comparison)
+    for kind in ("svg", "png"):
+        write_atomically(out / f"comparison.{kind}", rendered(picture, kind))
+    write_atomically(out / "comparison.html", page(comparison, rendered(picture, "svg").decode()).encode())
+
+
+def tables(comparison: Comparison) -> list[tuple[str, Sequence[Result]]]:
+    """The two tables, each with its title."""
+    minutes, updates = comparison.request["minutes"], comparison.by_tokens[0].updates
+    return [
+        (f"The same wall-clock time: {minutes:g} minutes", comparison.by_time),
+        (f"The same target tokens: {updates:,} updates on the same batches", comparison.by_tokens),
+    ]
+
+
+def conditions(comparison: Comparison) -> list[str]:
+    """What was run on what, line by line."""
+    request = comparison.request
+    corpora = ", ".join(Path(part).name for name in request["corpora"] for part in name.split(","))
+    test = request["test"]
+    where = (
+        f"on {Path(test.split(',')[0]).name}"
+        if test
+        else "on the validation pairs, which also chose the weights: give a test corpus for figures to be believed"
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return [
+        f"Trained on {corpora}; test BLEU and chrF {where}, with a beam of 4 ({comparison.by_time[0].signature}).",
+        "One tokenizer, one order of batches, one optimizer and schedule for all, as chosen for the first variant; one "
+        "run each, with one seed: small differences mean nothing.",
+        "Decoding is measured in torch for every variant, so that no compiled engine favours one of them.",
+        f"{platform.machine()}, {cores} cores; dragoman {__version__}, torch {torch.__version__}, "
+        f"Python {platform.python_version()}; {date.today().isoformat()}.",
+    ]
+
+
+def markdown(comparison: Comparison) -> str:
+    """Both tables, and what was run on what."""
+    lines = [f"# {comparison.study.question}", ""]
+    for title, results in tables(comparison):
+        lines += [f"## {title}", "", _row([name for name, _ in _COLUMNS]), _row(["---"] * len(_COLUMNS))]
+        lines += [_row([cell(result) for _, cell in _COLUMNS]) for result in results]
+        lines.append("")
+    lines += [f"- {line}" for line in conditions(comparison)]
+    lines += ["", "| variant | shape |", "|---|---|"]
+    lines += [_row([result.name, result.shape]) for result in comparison.by_time]
+    return "\n".join(lines) + "\n"
+
+
+def draw(comparison: Comparison) -> Figure:
+    """BLEU and loss of the validation pairs, against time and against target tokens."""
+    figure = Figure(figsize=(11, 7.2), dpi=150, layout="constrained")
+    grid = figure.subplots(2, 2, sharey="row")
+    by_time, by_tokens = comparison.by_time, comparison.by_tokens
+    _draw(grid[0][0], by_time, lambda point: point.seconds / 60, lambda point: point.bleu)
+    _draw(grid[0][1], by_tokens, lambda point: point.target_tokens, lambda point: point.bleu)
+    _draw(grid[1][0], by_time, lambda point: point.seconds / 60, lambda point: point.loss)
+    _draw(grid[1][1], by_tokens, lambda point: point.target_tokens, lambda point: point.loss)
+    grid[0][0].set(title="the same time", ylabel="validation BLEU, greedy")
+    grid[0][1].set(title="the same target tokens")
+    grid[1][0].set(xlabel="minutes", ylabel="validation loss (nats per token)")
+    grid[1][1].set(xlabel="target tokens")
+    for axes in grid[:, 1]:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """The picture as a file: the same figures, the same bytes."""
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return file.getvalue()
+
+
+def page(comparison: Comparison, picture: str) -> str:
+    """One file that needs nothing else: the picture first, then the tables."""
+    parts = []
+    for title, results in tables(comparison):
+        head = "".join(f"<th>{html.escape(name)}</th>" for name, _ in _COLUMNS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell(result))}</td>" for _, cell in _COLUMNS) + "</tr>\n"
+            for result in results
+        )
+        parts.append(
+            f"<h2>{html.escape(title)}</h2>\n<div class=wide><table><thead><tr>{head}</tr></thead>\n"
+            f"<tbody>{body}</tbody></table></div>"
+        )
+    said = "".join(f"<li>{html.escape(line)}</li>" for line in conditions(comparison))
+    shapes = "".join(
+        f"<dt>{html.escape(result.name)}</dt><dd>{html.escape(result.shape)}</dd>" for result in comparison.by_time
+    )
+    question = html.escape(comparison.study.question)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{question}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+figure {{ margin: 0; background: white; }} figure svg {{ width: 100%; height: auto; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }}
+th:first-child, td:first-child {{ text-align: left; }}
+dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 1rem; }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #181818; color: #ddd; }} th, td {{ border-color: #444; }} }}
+</style></head><body>
+<h1>{question}</h1>
+<figure>{picture[picture.index("<svg") :]}</figure>
+{"".join(parts)}
+<h2>What was run on what</h2><ul>{said}</ul>
+<dl>{shapes}</dl>
+</body></html>
+"""
+
+
+def _draw(axes: Axes, results: Sequence[Result], x: Callable[[Point], float], y: Callable[[Point], float]) -> None:
+    for number, result in enumerate(results):
+        axes.plot(
+            [x(point) for point in result.curve],
+            [y(point) for point in result.curve],
+            label=result.name,
+            color=_COLOURS[number % len(_COLOURS)],
+            marker=_MARKERS[number % len(_MARKERS)],
+            linewidth=1.5,
+            markersize=4.5,
+        )
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,139 @@
+"""Every architecture through the same doors: the command line trains it, translates with it, and compares it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.comparison.compare import compare
+from dragoman.comparison.trial import find_result
+from dragoman.decoding.search import SearchConfig
+from dragoman.decoding.translator import Translator
+from dragoman.errors import UserError
+from dragoman.run import train
+from dragoman.run.config import merge
+from tests.system.number_words import split_numbers
+from tests.system.test_cli import dragoman
+from tests.system.test_train import write_tsv
+
+LEARNING: dict[str, Any] = {
+    "preset": "tiny",
+    "tokenizer": {"vocabulary_size": 400},
+    "model": {"dropout": 0.0},
+    "schedule": {"kind": "cosine", "peak_learning_rate": 4e-3, "warmup": 100},
+    "training": {"steps": 600, "validations": 1, "precision": "fp32"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("architecture", "model"),
+    [
+        ("recurrent", {}),
+        ("recurrent", {"cell": "gru", "attention": "additive", "bidirectional": False}),
+        ("convolutional", {}),
+        ("universal", {"norm_placement": "pre"}),
+        ("universal", {"norm_placement": "pre", "halting": "adaptive"}),
+    ],
+)
+def test_every_architecture_learns_to_translate_unseen_numbers(
+    architecture: str, model: dict[str, Any], tmp_path: Path
+) -> None:
+    training, validation, test = split_numbers()
+    settings = merge(LEARNING, {"architecture": architecture, "model": model})
+    train(
+        [str(write_tsv(tmp_path / "train.tsv", training))],
+        tmp_path / "model",
+        validation=str(write_tsv(tmp_path / "valid.tsv", validation)),
+        settings=settings,
+    )
+    translator = Translator.load(tmp_path / "model", device="cpu")
+    assert translator.engine.startswith("torch")
+    test = test[:300]
+    found = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
+    right = sum(translation.text == pair.target for translation, pair in zip(found, test, strict=True))
+    assert right >= 0.9 * len(test), f"only {right} of {len(test)} unseen numbers are right"
+
+
+FEW: dict[str, Any] = {
+    "preset": "tiny",
+    "tokenizer": {"vocabulary_size": 400},
+    "batching": {"batch_tokens": 256, "window": 200},
+    "schedule": {"kind": "linear", "peak_learning_rate": 1e-3, "warmup": 0.1},
+    "training": {"optimizer": "adam", "validations": 2},
+}
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> tuple[str, str, str]:
+    training, validation, test = split_numbers()
+    parts = {"train": training[:300], "valid": validation[:10], "test": test[:10]}
+    paths = [write_tsv(tmp_path / f"{name}.tsv", pairs) for name, pairs in parts.items()]
+    return str(paths[0]), str(paths[1]), str(paths[2])
+
+
+@pytest.mark.parametrize("architecture", ["recurrent", "convolutional", "universal"])
+def test_the_verbs_take_every_architecture(
+    architecture: str, few: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    training, validation, test = few
+    model = tmp_path / "model"
+    settings = ["--set=training.steps=20", "--set=training.validations=1", "--set=tokenizer.vocabulary_size=400"]
+    command = ("train", training, "--validation", validation, "--out", model, "--model", architecture)
+    assert dragoman(monkeypatch, *command, "--preset", "tiny", *settings) == 0
+    assert architecture in (model / "README.md").read_text()
+    assert dragoman(monkeypatch, "evaluate", model, test) == 0
+    assert "BLEU" in capfd.readouterr().out
+    # A model of 20 updates says nothing good, but a line for each line, with a beam, and in a batch or alone.
+    (tmp_path / "lines").write_text("seven\n\ntwenty-one\n")
+    assert dragoman(monkeypatch, "translate", model, tmp_path / "lines", "--beam", "3") == 0
+    assert capfd.readouterr().out.count("\n") == 3
+    assert dragoman(monkeypatch, "quantize", model, "--out", tmp_path / "small") == 0
+    assert dragoman(monkeypatch, "evaluate", tmp_path / "small", test) == 0
+    capfd.readouterr()
+    assert dragoman(monkeypatch, "translate", model, tmp_path / "lines", "--engine", "native") == 2
+    assert f"its architecture is {architecture}" in capfd.readouterr().err
+
+
+def test_a_preset_that_an_architecture_lacks_is_refused(
+    few: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    command = ("train", few[0], "--out", tmp_path / "model", "--model", "recurrent", "--preset", "modern")
+    assert dragoman(monkeypatch, *command) == 2
+    assert "recurrent has no preset 'modern': choose one of tiny, small, base" in capfd.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_comparison_goes_on_where_it_stopped(few: tuple[str, str, str], tmp_path: Path) -> None:
+    """Killed by SIGTERM in its midst; finished trials stay as they are, and another request is refused."""
+    training, validation, test = few
+    out = tmp_path / "study"
+    settings = [f"--set=preset={FEW['preset']}"] + [
+        f"--set={table}.{key}={value}"
+        for table in ("tokenizer", "batching", "schedule", "training")
+        for key, value in FEW[table].items()
+    ]
+    command = [sys.executable, "-m", "dragoman", "compare", training, "--validation", validation, "--test", test]
+    command += ["--study", "norm", "--minutes", "0.03", "--out", str(out), *settings]
+    first = out / "time" / "pre-norm-layer" / "comparison.json"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "post-norm, layer" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    kept = first.read_bytes()
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert first.read_bytes() == kept
+    assert finished.stdout.count("| pre-norm, batch |") == 3
+    assert (out / "comparison.html").exists()
+    slowest = min(find_result(each).updates for each in (out / "time").iterdir())  # type: ignore[union-attr]
+    assert {find_result(each).updates for each in (out / "tokens").iterdir()} == {slowest}  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="another comparison"):
+        compare([training], out, study="norm", minutes=0.5, validation=validation, test=test, settings=FEW)

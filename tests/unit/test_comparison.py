@@ -1,0 +1,185 @@
+"""What a comparison compares, and what it makes of the logs."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.comparison.compare import Comparison, compare, variant_settings
+from dragoman.comparison.matching import matched, parameter_count, with_width
+from dragoman.comparison.report import markdown, page, write_report
+from dragoman.comparison.studies import STUDIES, Study, Variant, study_named
+from dragoman.comparison.trial import Point, Result, find_result, learning_curve, training_speed
+from dragoman.errors import UserError
+from dragoman.models.config import ARCHITECTURES, architecture_of
+from dragoman.models.presets import preset
+from dragoman.run.config import RunConfig, model_config
+from dragoman.run.plan import Plan
+from dragoman.settings import from_mapping, to_mapping
+from dragoman.training.events import Event
+
+
+def reference(name: str = "small") -> Plan:
+    """A run with every choice made, as the first trial leaves it."""
+    config = from_mapping(
+        RunConfig,
+        {
+            "preset": name,
+            "tokenizer": {"vocabulary_size": 4000},
+            "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
+            "training": {"minutes": 5},
+        },
+        "test",
+    )
+    model = model_config(config, {"norm_placement": "pre", "dropout": 0.15}, 4000, 4000)
+    return Plan(request={}, config=config, model=model, training_pairs=1000, validation_pairs=10, trained_length=100)
+
+
+EVERY = [(name, variant) for name, study in STUDIES.items() for variant in study.variants]
+
+
+@pytest.mark.parametrize(("name", "variant"), EVERY, ids=[f"{name}: {variant.name}" for name, variant in EVERY])
+def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_says_so(
+    name: str, variant: Variant
+) -> None:
+    plan, study = reference(), study_named(name)
+    settings = variant_settings(variant, plan, matching=study.matched)
+    model = settings.pop("model")
+    config = from_mapping(RunConfig, settings, variant.name)
+    built = model_config(config, model, 4000, 4000)
+    assert architecture_of(built) == variant.architecture
+    assert built.dropout == variant.model.get("dropout", 0.15)
+    for key, value in variant.model.items():
+        assert getattr(built, key) == value
+    if study.matched:
+        assert parameter_count(built) == pytest.approx(parameter_count(plan.model), rel=0.05)
+    # All else is the reference's.
+    assert dataclasses.replace(config, architecture="transformer", training=plan.config.training) == plan.config
+
+
+def test_variants_of_a_study_differ() -> None:
+    for study in STUDIES.values():
+        found = [json.dumps(variant_settings(each, reference(), matching=study.matched)) for each in study.variants]
+        # Of the architectures, the first is the preset itself.
+        assert len(set(found)) == len(study.variants)
+        assert len({variant.name for variant in study.variants}) == len(study.variants)
+
+
+def test_an_unknown_study_names_those_that_there_are() -> None:
+    with pytest.raises(UserError, match=r"unknown study 'heds': choose one of architecture, .*heads"):
+        study_named("heds")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("parameters", [500_000, 3_000_000, 20_000_000])
+def test_widths_are_matched_as_near_as_steps_of_eight_allow(architecture: str, parameters: int) -> None:
+    config = preset("tiny", 1000, 1000, joint=True, architecture=architecture)
+    found = matched(config, parameters)
+    error = abs(parameter_count(found) - parameters)
+    for neighbour in (found.d_model - 8, found.d_model + 8):
+        assert error <= abs(parameter_count(with_width(config, neighbour)) - parameters)
+
+
+def test_parameters_are_counted_once() -> None:
+    tied = preset("tiny", 1000, 1000, joint=True)
+    untied = dataclasses.replace(tied, tied_embeddings="none")
+    assert parameter_count(untied) - parameter_count(tied) == 2 * 1000 * 64
+
+
+EVENTS: list[Event] = [
+    {"event": "step", "step": 10, "target_tokens": 100.0, "elapsed": 1.0},
+    {"event": "step", "step": 20, "target_tokens": 120.0, "elapsed": 2.0},
+    {"event": "validation", "step": 25, "loss": 5.0, "bleu": 1.0, "elapsed": 9.0},
+    {"event": "step", "step": 30, "target_tokens": 100.0, "elapsed": 10.0},
+    {"event": "step", "step": 40, "target_tokens": 300.0, "elapsed": 12.0},
+    {"event": "step", "step": 50, "target_tokens": 100.0, "elapsed": 13.0},
+    {"event": "validation", "step": 50, "loss": 4.0, "bleu": 2.0, "elapsed": 14.0},
+    {"event": "validation", "step": 50, "loss": 3.9, "bleu": 2.5, "elapsed": 15.0, "average": 3},
+]
+
+
+def test_the_curve_counts_target_tokens_up_to_each_validation() -> None:
+    assert learning_curve(EVENTS) == (
+        Point(updates=25, seconds=9.0, target_tokens=220, loss=5.0, bleu=1.0),
+        Point(updates=50, seconds=14.0, target_tokens=720, loss=4.0, bleu=2.0),
+    )
+
+
+def test_the_speed_leaves_validations_out() -> None:
+    # 120 in 1 s, 300 in 2 s, 100 in 1 s; the stretch with the validation does not count.
+    assert training_speed(EVENTS) == 120.0
+    assert training_speed(EVENTS[:1]) == 0.0
+
+
+def result(name: str, updates: int = 100) -> Result:
+    return Result(
+        name=name,
+        architecture="transformer",
+        shape="3 layers",
+        parameters=1_234_567,
+        updates=updates,
+        seconds=301.0,
+        target_tokens=98_765,
+        training_tokens_per_second=330.4,
+        decoding_tokens_per_second=1234.5,
+        peak_megabytes=512.3,
+        bleu=12.34,
+        chrf=45.67,
+        signature="nrefs:1",
+        curve=(Point(updates=updates, seconds=300.0, target_tokens=98_765, loss=3.21, bleu=11.0),),
+    )
+
+
+def comparison(name: str = "<script>alert(1)</script>") -> Comparison:
+    study = Study(question="Which?", variants=(Variant(name="one"), Variant(name=name)))
+    request: dict[str, Any] = {"minutes": 5.0, "corpora": ["some/where/a.tsv"], "test": None}
+    both = (result("one"), result(name, 80))
+    return Comparison(study, request, both, both)
+
+
+def test_the_tables_hold_the_figures(tmp_path: Path) -> None:
+    text = markdown(comparison("two"))
+    assert "| two | 1.23 M | 80 | 0.10 M | 5.0 | 330 | 3.210 | 12.3 | 45.7 | 1,234 | 512 MB |" in text
+    assert "The same wall-clock time: 5 minutes" in text
+    assert "a.tsv" in text
+    assert "some/where" not in text
+    write_report(comparison("two"), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"comparison.{kind}" for kind in ("md", "html", "svg", "png")}
+
+
+def test_the_page_needs_nothing_else_and_shows_names_as_text() -> None:
+    text = page(comparison(), "<?xml?><svg></svg>")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "src=" not in text
+    assert "12.3" in text
+
+
+def test_results_are_read_back(tmp_path: Path) -> None:
+    assert find_result(tmp_path) is None
+    (tmp_path / "comparison.json").write_text(json.dumps(to_mapping(result("x"))))
+    assert find_result(tmp_path) == result("x")
+    (tmp_path / "comparison.json").write_text("{")
+    with pytest.raises(UserError, match=r"comparison\.json is damaged.*remove it"):
+        find_result(tmp_path)
+
+
+def test_a_comparison_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    corpus = tmp_path / "a.tsv"
+    corpus.write_text("a\tb\n")
+    with pytest.raises(UserError, match="minutes must be above 0"):
+        compare([str(corpus)], tmp_path / "out", minutes=math.nan)
+    with pytest.raises(UserError, match=r"leave training\.steps"):
+        compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"steps": 5}})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(UserError, match="holds other files"):
+        compare([str(corpus)], tmp_path / "full", minutes=1)
+    (tmp_path / "other" / "time" / "4-heads").mkdir(parents=True)
+    (tmp_path / "other" / "study.json").write_text(json.dumps({"study": "heads", "minutes": 1}))
+    with pytest.raises(UserError, match=r"another comparison:\n  study: heads -> architecture"):
+        compare([str(corpus)], tmp_path / "other", minutes=1)
+    assert not (tmp_path / "out").exists()
