@@ -52,6 +52,8 @@ def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_
     built = model_config(config, model, 4000, 4000)
     assert architecture_of(built) == variant.architecture
     assert built.dropout == variant.model.get("dropout", 0.15)
+    if hasattr(built, "norm_placement"):
+        assert built.norm_placement == variant.model.get("norm_placement", "pre")
     for key, value in variant.model.items():
         assert getattr(built, key) == value
     if study.matched:
@@ -183,3 +185,6 @@ def test_a_comparison_is_refused_before_anything_is_trained(tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"another comparison:\n  study: heads -> architecture"):
         compare([str(corpus)], tmp_path / "other", minutes=1)
     assert not (tmp_path / "out").exists()
+    (tmp_path / "other" / "study.json").write_text("{")
+    with pytest.raises(UserError, match=r"study\.json is damaged"):
+        compare([str(corpus)], tmp_path / "other", minutes=1)

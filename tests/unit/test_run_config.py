@@ -43,6 +43,12 @@ def test_many_characters_get_room_beside_the_words() -> None:
     assert choose_by_size(20_000, characters=2500)["tokenizer"]["vocabulary_size"] == 6000
 
 
+@pytest.mark.parametrize("architecture", ["transformer", "universal", "recurrent", "convolutional", "oracle", [], 3])
+def test_pre_norm_is_for_those_that_have_a_norm_to_place(architecture: object) -> None:
+    model = choose_by_size(20_000, architecture=architecture)["model"]
+    assert model == ({"norm_placement": "pre"} if architecture in ("transformer", "universal") else {})
+
+
 def test_later_layers_win_key_by_key() -> None:
     assert merge({"a": {"x": 1, "y": 2}, "b": 1}, {"a": {"y": 3}}, {"b": {"z": 4}}) == {
         "a": {"x": 1, "y": 3},

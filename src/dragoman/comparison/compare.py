@@ -5,7 +5,7 @@ import multiprocessing
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,15 @@ from dragoman.settings import differences, to_mapping
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests
 
 REQUEST_FILE = "study.json"
-# How often the curve is measured, and on how many pairs: enough to draw, and little of the budget.
-MEASURED = {"training": {"validations": 8}, "data": {"validation_pairs": 300}}
+# Unless a run file says otherwise. Adam, as all of these models were published with it or have been trained with it
+# since; validations often enough to draw a curve, on few pairs, as they are part of the budget.
+DEFAULTS = {
+    "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
+    "training": {"optimizer": "adam", "validations": 6},
+    "data": {"validation_pairs": 300},
+}
+# What a variant of another architecture takes over from the reference, if it has it; sizes are its own.
+CHOICES = ("dropout", "norm_placement", "norm", "activation", "tied_embeddings")
 BY_TIME, BY_TOKENS = "time", "tokens"
 
 
@@ -57,9 +64,9 @@ def compare(
 ) -> Comparison:
     """Train every variant of a study for `minutes`, then each for as many updates as the slowest made.
 
-    The reference comes first; what the corpus' size and the budget chose for it (subwords, batches, optimizer,
-    schedule) holds for all. The second budget is the updates of the slowest variant: batches are the same for all, and
-    so are the target tokens. Finished trials are not run again, an interrupted one goes on.
+    The reference comes first; what the corpus' size and the budget chose for it (subwords, batches) holds for all. The
+    second budget is the updates of the slowest variant: batches are the same for all, and so are the target tokens.
+    Finished trials are not run again, an interrupted one goes on.
 
     Args:
         corpora, validation: as `train` takes them.
@@ -92,7 +99,7 @@ def compare(
     _remember(out, request)
     with stop_requests() as stop:
         trials = _Trials(tuple(corpora), validation, test, out, console, stop)
-        return _run(chosen, request, merge(MEASURED, settings), trials)
+        return _run(chosen, request, merge(DEFAULTS, settings), trials)
 
 
 def _run(study: Study, request: dict[str, Any], settings: Mapping[str, Any], trials: "_Trials") -> Comparison:
@@ -125,8 +132,8 @@ def _run(study: Study, request: dict[str, Any], settings: Mapping[str, Any], tri
 def variant_settings(variant: Variant, reference: Plan, *, matching: bool) -> dict[str, Any]:
     """The reference's run with a variant's choices; its width fitted if the study asks for it.
 
-    Of another architecture, it is the preset of the reference's name, with the reference's dropout and tied
-    embeddings.
+    Of another architecture, it is the preset of the reference's name, with those of the reference's choices that it has
+    too, such as dropout and the place of the norm.
     """
     config = reference.config
     model = _variant_model(variant, reference)
@@ -141,20 +148,18 @@ def variant_settings(variant: Variant, reference: Plan, *, matching: bool) -> di
 
 
 def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
-    vocabularies = (reference.model.source_vocabulary, reference.model.target_vocabulary)
-    start = reference.model
+    settings = to_mapping(reference.model)
     if variant.architecture != reference.config.architecture:
-        start = replace(
-            preset(
-                reference.config.preset,
-                *vocabularies,
-                joint=reference.config.tokenizer.joint,
-                architecture=variant.architecture,
-            ),
-            dropout=reference.model.dropout,
-            tied_embeddings=reference.model.tied_embeddings,
+        own = preset(
+            reference.config.preset,
+            reference.model.source_vocabulary,
+            reference.model.target_vocabulary,
+            joint=reference.config.tokenizer.joint,
+            architecture=variant.architecture,
         )
-    return read_model_config(variant.architecture, {**to_mapping(start), **variant.model}, f"variant {variant.name}")
+        shared = {name: settings[name] for name in CHOICES if hasattr(own, name)}
+        settings = {**to_mapping(own), **shared}
+    return read_model_config(variant.architecture, {**settings, **variant.model}, f"variant {variant.name}")
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,11 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
     path = out / REQUEST_FILE
     begun = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
     if path.exists() and begun:
-        changed = differences(json.loads(path.read_text(encoding="utf-8")), request)
+        try:
+            asked = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UserError(f"{path} is damaged ({error}): give another --out") from error
+        changed = differences(asked, request)
         if changed:
             raise UserError(
                 f"{out} holds another comparison:\n  "

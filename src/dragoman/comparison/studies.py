@@ -62,9 +62,10 @@ STUDIES: dict[StudyName, Study] = {
             Variant(name="Universal Transformer", architecture="universal"),
             Variant(name="Universal Transformer, adaptive", architecture="universal", model={"halting": "adaptive"}),
             Variant(name="convolutional", architecture="convolutional"),
-            Variant(name="LSTM with attention", architecture="recurrent"),
+            Variant(name="LSTM, attention, input feeding", architecture="recurrent"),
+            Variant(name="LSTM, attention", architecture="recurrent", model={"input_feeding": False}),
             Variant(
-                name="LSTM without attention",
+                name="LSTM, no attention",
                 architecture="recurrent",
                 model={"attention": "none", "input_feeding": False},
             ),

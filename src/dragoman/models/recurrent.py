@@ -135,7 +135,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N layers, of which the last attends to the source, or which start from its last state and see nothing else.
+    """N layers. The last attends to the source; without attention, what they start from is all they see of it.
 
     Args:
         layers: with input feeding, the first takes [x; ũ], the attentional state ũ of the position before beside the
@@ -169,7 +169,8 @@ class Decoder(nn.Module):
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """tanh(W h + b) of the state h in which the source ended (Bahdanau et al. 2015, appendix A.2.2).
 
-        The last layer starts from the encoder's last, the one below it from the one below, and from its first the rest.
+        The last layer starts from the encoder's last, the one below it from the one below, and so on; where the encoder
+        has fewer layers, the lowest all start from its first.
         Both h and c of an LSTM come from h: one vector a layer is all that passes.
         """
         states = []

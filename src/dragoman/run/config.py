@@ -114,7 +114,9 @@ def choose_by_budget(pairs: int, updates_per_epoch: int, training: Mapping[str, 
 
 def _has_setting(architecture: object, name: str) -> bool:
     """Whether the model has such a setting; not if the architecture is unknown, which is reported elsewhere."""
-    return architecture in ARCHITECTURES and name in {each.name for each in fields(ARCHITECTURES[str(architecture)])}
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
+        return False
+    return name in {each.name for each in fields(ARCHITECTURES[architecture])}
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
