@@ -184,7 +184,12 @@ class _GradientOfMatrix(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         assert len(ctx.inputs) == len(gradient), "a position was left out"
         # T x [..., K] -> [T, ..., K]
-        x = torch.stack(ctx.inputs)
+        dy, x = gradient, torch.stack(ctx.inputs)
+        if ctx.batched:
+            # [T, B, t, N] -> [B, T*t, N], and x alike: one sum for each row of the batch
+            dy, x = dy.transpose(0, 1).flatten(1, 2), x.transpose(0, 1).flatten(1, 2)
+        else:
+            # [T, ..., N] -> [T*..., N], and x alike
+            dy, x = dy.flatten(0, -2), x.flatten(0, -2)
         # Σ_t dy_tᵀ x_t
-        summed = "tb...n,tb...k->bnk" if ctx.batched else "...n,...k->nk"
-        return gradient, torch.einsum(summed, gradient, x), None
+        return gradient, dy.transpose(-2, -1) @ x, None
