@@ -58,8 +58,21 @@ def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_
         assert getattr(built, key) == value
     if study.matched:
         assert parameter_count(built) == pytest.approx(parameter_count(plan.model), rel=0.05)
+    assert config.schedule.peak_learning_rate == variant.rate * 0.001
     # All else is the reference's.
-    assert dataclasses.replace(config, architecture="transformer", training=plan.config.training) == plan.config
+    assert (
+        dataclasses.replace(
+            config, architecture="transformer", training=plan.config.training, schedule=plan.config.schedule
+        )
+        == plan.config
+    )
+
+
+def test_rates_are_multiples_of_the_papers_own_peak_too() -> None:
+    paper = dataclasses.replace(reference().config.schedule, kind="paper", warmup=100, peak_learning_rate=None)
+    plan = dataclasses.replace(reference(), config=dataclasses.replace(reference().config, schedule=paper))
+    settings = variant_settings(Variant(name="x", rate=2.0), plan, matching=False)
+    assert settings["schedule"]["peak_learning_rate"] == pytest.approx(2 * (256 * 100) ** -0.5)
 
 
 def test_variants_of_a_study_differ() -> None:

@@ -141,10 +141,12 @@ def variant_settings(variant: Variant, reference: Plan, *, matching: bool) -> di
     if matching and parameter_count(model) != target:
         model = matched(model, target)
     own = {key: value for key, value in to_mapping(model).items() if not key.endswith("_vocabulary")}
-    return merge(
-        to_mapping(config),
-        {"architecture": variant.architecture, "model": own, "training": variant.training},
-    )
+    choices: dict[str, Any] = {"architecture": variant.architecture, "model": own, "training": variant.training}
+    if variant.rate != 1:
+        schedule = config.schedule
+        peak = schedule.peak_learning_rate or (reference.model.d_model * schedule.warmup) ** -0.5
+        choices["schedule"] = {"peak_learning_rate": variant.rate * peak}
+    return merge(to_mapping(config), choices)
 
 
 def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:

@@ -68,8 +68,13 @@ def conditions(comparison: Comparison) -> list[str]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return [
         f"Trained on {corpora}; test BLEU and chrF {where}, with a beam of 4 ({comparison.by_time[0].signature}).",
-        "One tokenizer, one order of batches, one optimizer and schedule for all, as chosen for the first variant; one "
-        "run each, with one seed: small differences mean nothing.",
+        "One tokenizer, one order of batches, one optimizer for all, as chosen for the first variant; one run each, "
+        "with one seed: small differences mean nothing.",
+        *(
+            f"{variant.name}: peak learning rate {variant.rate:g} times that of {comparison.study.variants[0].name}."
+            for variant in comparison.study.variants
+            if variant.rate != 1
+        ),
         "Decoding is measured in torch for every variant, so that no compiled engine favours one of them.",
         f"{platform.machine()}, {cores} cores; dragoman {__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}; {date.today().isoformat()}.",

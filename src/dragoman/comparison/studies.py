@@ -21,12 +21,14 @@ class Variant:
     architecture   of the model
     model          settings of the [model] table
     training       settings of the [training] table
+    rate           its peak learning rate as a multiple of the reference's: what suits one does not suit all
     """
 
     name: str
     architecture: str = "transformer"
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,11 @@ def _depth(layers: int) -> Variant:
     return Variant(name=f"{layers} + {layers} layers", model={"encoder_layers": layers, "decoder_layers": layers})
 
 
+def _recurrent(name: str, **model: Any) -> Variant:
+    return Variant(name=name, architecture="recurrent", model=model, rate=2.0)
+
+
+# Rates: the better of one and two times 0.001 in short runs, benchmarks/RESULTS.md.
 STUDIES: dict[StudyName, Study] = {
     "architecture": Study(
         question="What does self-attention gain over what came before, and after?",
@@ -61,14 +68,10 @@ STUDIES: dict[StudyName, Study] = {
             Variant(name="Transformer"),
             Variant(name="Universal Transformer", architecture="universal"),
             Variant(name="Universal Transformer, adaptive", architecture="universal", model={"halting": "adaptive"}),
-            Variant(name="convolutional", architecture="convolutional"),
-            Variant(name="LSTM, attention, input feeding", architecture="recurrent"),
-            Variant(name="LSTM, attention", architecture="recurrent", model={"input_feeding": False}),
-            Variant(
-                name="LSTM, no attention",
-                architecture="recurrent",
-                model={"attention": "none", "input_feeding": False},
-            ),
+            Variant(name="convolutional", architecture="convolutional", rate=2.0),
+            _recurrent("LSTM, attention, input feeding"),
+            _recurrent("LSTM, attention", input_feeding=False),
+            _recurrent("LSTM, no attention", attention="none", input_feeding=False),
         ),
     ),
     "positions": Study(
