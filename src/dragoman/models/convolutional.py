@@ -23,6 +23,7 @@ from dragoman.layers.dropout import Dropout
 from dragoman.layers.multi_step_attention import MultiStepAttention
 from dragoman.layers.positions import LearnedPositions
 from dragoman.models.config import ConvolutionalConfig
+from dragoman.models.embedding import vocabulary_matrices
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.packing import Packing, packing_of
@@ -247,14 +248,9 @@ class Decoder(nn.Module):
 
 def build_convolutional(config: ConvolutionalConfig) -> Convolutional:
     """Build and initialise the model that `config` describes."""
-    source_tokens = nn.Embedding(config.source_vocabulary, config.d_model)
-    if config.tied_embeddings == "three-way":
-        target_tokens = source_tokens
-    else:
-        target_tokens = nn.Embedding(config.target_vocabulary, config.d_model)
-    output = nn.Linear(config.d_model, config.target_vocabulary, bias=False)
-    if config.tied_embeddings != "none":
-        output.weight = target_tokens.weight
+    source_tokens, target_tokens, output = vocabulary_matrices(
+        config.source_vocabulary, config.target_vocabulary, config.d_model, config.tied_embeddings
+    )
 
     def embedding(tokens: nn.Embedding) -> Embedding:
         return Embedding(tokens, LearnedPositions(config.max_positions, config.d_model), config.dropout)

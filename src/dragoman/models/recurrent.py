@@ -25,9 +25,9 @@ from dragoman.layers.recurrent_attention import (
     Score,
 )
 from dragoman.models.config import RecurrentConfig
+from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from dragoman.models.state import DecoderState
-from dragoman.models.transformer import Embedding
 
 
 @dataclass(frozen=True)
@@ -221,13 +221,9 @@ class Decoder(nn.Module):
 def build_recurrent(config: RecurrentConfig) -> Recurrent:
     """Build and initialise the model that `config` describes."""
     D = config.d_model
-    source_tokens = nn.Embedding(config.source_vocabulary, D)
-    target_tokens = (
-        source_tokens if config.tied_embeddings == "three-way" else nn.Embedding(config.target_vocabulary, D)
+    source_tokens, target_tokens, output = vocabulary_matrices(
+        config.source_vocabulary, config.target_vocabulary, config.d_model, config.tied_embeddings
     )
-    output = nn.Linear(D, config.target_vocabulary, bias=False)
-    if config.tied_embeddings != "none":
-        output.weight = target_tokens.weight
 
     directions, parts, fed = 2 if config.bidirectional else 1, 2 if config.cell == "lstm" else 1, config.input_feeding
     encoder = Encoder([_reading_layer(config, D // directions) for _ in range(config.encoder_layers)], config.dropout)

@@ -4,17 +4,14 @@ Read from the top: the model, its encoder and decoder stacks, then the builder t
 `TransformerConfig` into modules, and the initialisation.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask, MultiHeadAttention
 from dragoman.layers.decoder_layer import DecoderLayer, LayerCache
-from dragoman.layers.dropout import Dropout
 from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
 from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
@@ -27,6 +24,7 @@ from dragoman.layers.positions import (
     random_start,
 )
 from dragoman.models.config import TransformerConfig
+from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.packing import packing_of
@@ -55,8 +53,8 @@ class Transformer(Seq2Seq):
 
     def __init__(
         self,
-        source_embedding: "Embedding",
-        target_embedding: "Embedding",
+        source_embedding: Embedding,
+        target_embedding: Embedding,
         encoder: "Encoder",
         decoder: "Decoder",
         output: nn.Linear,
@@ -114,39 +112,6 @@ class Transformer(Seq2Seq):
         # [B, 1, D] -> [B, D] -> [B, V]
         logits = self.project(x.squeeze(1))
         return logits, TransformerState(layers, state.memory_mask, state.position + 1)
-
-
-class Embedding(nn.Module):
-    """Token embeddings times √d_model (section 3.4), plus positions, then dropout (section 5.4).
-
-    Args:
-        tokens: a row for each token.
-        positions: gives the embeddings their positions; None where attention does, or nothing.
-        dropout: probability with which a feature is dropped in training.
-    """
-
-    def __init__(
-        self,
-        tokens: nn.Embedding,
-        positions: SinusoidalPositions | LearnedPositions | OneHotPositions | None,
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.tokens = tokens
-        self.positions = positions
-        self.dropout = Dropout(dropout)
-        self.scale = math.sqrt(tokens.embedding_dim)
-
-    def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Embed tokens, the first of which stands at position `offset`."""
-        # [B, T] -> [B, T, D]
-        x = self.tokens(token) * self.scale
-        if self.positions is not None:
-            x = self.positions(x, offset)
-        if torch.is_autocast_enabled(x.device.type):
-            # From here on the residual stream is in autocast's type: half the memory to move, no casts between layers.
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        return self.dropout(x)
 
 
 class Encoder(nn.Module):
@@ -220,14 +185,9 @@ class Decoder(nn.Module):
 
 def build_transformer(config: TransformerConfig) -> Transformer:
     """Build and initialise the model that `config` describes."""
-    source_tokens = nn.Embedding(config.source_vocabulary, config.d_model)
-    if config.tied_embeddings == "three-way":
-        target_tokens = source_tokens
-    else:
-        target_tokens = nn.Embedding(config.target_vocabulary, config.d_model)
-    output = nn.Linear(config.d_model, config.target_vocabulary, bias=False)
-    if config.tied_embeddings != "none":
-        output.weight = target_tokens.weight
+    source_tokens, target_tokens, output = vocabulary_matrices(
+        config.source_vocabulary, config.target_vocabulary, config.d_model, config.tied_embeddings
+    )
 
     def final_norm() -> nn.Module | None:
         return _norm(config) if config.norm_placement == "pre" else None

@@ -18,9 +18,10 @@ from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
 from dragoman.layers.positions import random_start
 from dragoman.layers.signals import Signals
 from dragoman.models.config import TransformerConfig, UniversalConfig
+from dragoman.models.embedding import Embedding
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from dragoman.models.state import DecoderState
-from dragoman.models.transformer import Embedding, build_transformer
+from dragoman.models.transformer import build_transformer
 from dragoman.packing import Packing, packing_of
 
 

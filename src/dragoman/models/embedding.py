@@ -1,0 +1,63 @@
+"""From tokens to vectors and back: embeddings, the output projection, and how they are tied."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.layers.dropout import Dropout
+from dragoman.layers.positions import LearnedPositions, OneHotPositions, SinusoidalPositions
+
+
+class Embedding(nn.Module):
+    """Token embeddings times √d_model, plus positions, then dropout (Vaswani et al. 2017, sections 3.4 and 5.4).
+
+    Args:
+        tokens: a row for each token.
+        positions: gives the embeddings their positions; None where attention does, or nothing.
+        dropout: probability with which a feature is dropped in training.
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: SinusoidalPositions | LearnedPositions | OneHotPositions | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+        self.scale = math.sqrt(tokens.embedding_dim)
+
+    def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
+        """Embed tokens, the first of which stands at position `offset`."""
+        # [B, T] -> [B, T, D]
+        x = self.tokens(token) * self.scale
+        if self.positions is not None:
+            x = self.positions(x, offset)
+        if torch.is_autocast_enabled(x.device.type):
+            # From here on the residual stream is in autocast's type: half the memory to move, no casts between layers.
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        return self.dropout(x)
+
+
+def vocabulary_matrices(
+    source_vocabulary: int,
+    target_vocabulary: int,
+    d_model: int,
+    tied: Literal["three-way", "two-way", "none"],
+) -> tuple[nn.Embedding, nn.Embedding, nn.Linear]:
+    """The embeddings of source and target tokens, and the output projection without bias.
+
+    "three-way": one matrix for all three, of one joint vocabulary (Vaswani et al. 2017, section 3.4; Press and Wolf,
+    2017); "two-way": one for target and output; "none": three matrices.
+    """
+    source = nn.Embedding(source_vocabulary, d_model)
+    target = source if tied == "three-way" else nn.Embedding(target_vocabulary, d_model)
+    output = nn.Linear(d_model, target_vocabulary, bias=False)
+    if tied != "none":
+        output.weight = target.weight
+    return source, target, output
