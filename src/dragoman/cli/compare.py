@@ -36,13 +36,11 @@ class Compare:
 
     def settings(self) -> dict[str, Any]:
         """The run file, with the options over it, with --set over both."""
-        from dragoman.settings import apply_overrides, load_toml
+        from dragoman.cli.run_file import read_run_file
+        from dragoman.settings import apply_overrides
 
-        settings: dict[str, Any] = load_toml(self.config) if self.config is not None else {}
-        for name in ("source_language", "target_language"):
-            if getattr(self, name) is not None:
-                settings[name] = getattr(self, name)
-        return apply_overrides(settings, self.set_)
+        languages = {"source_language": self.source_language, "target_language": self.target_language}
+        return apply_overrides(read_run_file(self.config, languages), self.set_)
 
     def run(self) -> None:
         """Run what has not been run yet, then print the tables."""

@@ -36,14 +36,16 @@ class Train:
 
     def settings(self) -> dict[str, Any]:
         """The run file, with the options over it, with --set over both."""
-        from dragoman.settings import apply_overrides, load_toml
+        from dragoman.cli.run_file import read_run_file
+        from dragoman.settings import apply_overrides
 
-        settings: dict[str, Any] = load_toml(self.config) if self.config is not None else {}
-        for name in ("preset", "source_language", "target_language"):
-            if getattr(self, name) is not None:
-                settings[name] = getattr(self, name)
-        if self.model is not None:
-            settings["architecture"] = self.model
+        options = {
+            "architecture": self.model,
+            "preset": self.preset,
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+        }
+        settings = read_run_file(self.config, options)
         if self.minutes is not None:
             settings["training"] = {**settings.get("training", {}), "minutes": self.minutes}
             settings["training"].pop("steps", None)
