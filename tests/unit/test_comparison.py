@@ -189,6 +189,8 @@ def test_a_comparison_is_refused_before_anything_is_trained(tmp_path: Path) -> N
         compare([str(corpus)], tmp_path / "out", minutes=math.nan)
     with pytest.raises(UserError, match=r"leave training\.steps"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"steps": 5}})
+    with pytest.raises(UserError, match="universal has no preset 'modern'"):
+        compare([str(corpus)], tmp_path / "out", minutes=1, settings={"preset": "modern"})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UserError, match="holds other files"):

@@ -86,8 +86,13 @@ def compare(
     if not minutes > 0:
         raise UserError(f"minutes must be above 0, not {minutes}")
     settings = settings or {}
-    if {"steps", "minutes"} & settings.get("training", {}).keys():
+    training = settings.get("training", {})
+    if isinstance(training, Mapping) and {"steps", "minutes"} & training.keys():
         raise UserError("the budget of a comparison is --minutes, for every variant: leave training.steps and .minutes")
+    if "preset" in settings:
+        # An architecture that lacks it should show now, not after others have been trained.
+        for variant in chosen.variants:
+            preset(str(settings["preset"]), 1000, 1000, joint=True, architecture=variant.architecture)
     request = {
         "study": study,
         "minutes": minutes,
