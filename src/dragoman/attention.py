@@ -139,6 +139,26 @@ def _short_attention(
     return F.dropout(weights, dropout) @ value
 
 
+class AttentionCore(nn.Module):
+    """`scaled_dot_product_attention` as a module without parameters, of which every attention has its own.
+
+    Torch's forward hooks see there what each head computes, and can switch heads off: `attention_view.capture`,
+    `attention_view.heads`. Without hooks it costs one call.
+    """
+
+    def forward(
+        self,
+        query: Float[Tensor, "B H T K"],
+        key: Float[Tensor, "B H S K"],
+        value: Float[Tensor, "B H S Kv"],
+        mask: AttentionMask,
+        dropout: float = 0.0,
+        bias: Float[Tensor, "B H T S"] | None = None,
+    ) -> Float[Tensor, "B H T Kv"]:
+        """The heads' outputs, before they are put together."""
+        return scaled_dot_product_attention(query, key, value, mask, dropout, bias)
+
+
 # Turns queries and keys [B, H, T, K], the first of which stands at position `offset`, by their position.
 Rotation = Callable[[Tensor, int], Tensor]
 # From queries [B, H, T, K], the first of which stands at position `offset`, and the number of keys S, which stand at
@@ -183,6 +203,7 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model, bias=bias)
         self.rotation = rotation
         self.relative = relative
+        self.core = AttentionCore()
 
     def forward(
         self,
@@ -258,7 +279,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         dropout = self.dropout if self.training else 0.0
         bias = None if self.relative is None else self.relative(query, key.shape[2], offset)
-        heads = scaled_dot_product_attention(query, key, value, mask, dropout, bias)
+        heads = self.core(query, key, value, mask, dropout, bias)
         # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, D]: Concat(head_1, ..., head_h)
         return heads.transpose(1, 2).flatten(2)
 

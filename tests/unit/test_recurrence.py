@@ -11,7 +11,7 @@ from torch import Tensor
 from dragoman.attention import AttentionMask
 from dragoman.layers import recurrent_attention
 from dragoman.layers.recurrence import RepeatedProduct, gru_cell, last_states, lstm_cell, reverse_sentences
-from dragoman.layers.recurrent_attention import AdditiveScore, RecurrentAttention, attention_weights
+from dragoman.layers.recurrent_attention import AdditiveScore, AttentionWeights, RecurrentAttention
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -32,7 +32,7 @@ def test_sentences_are_reversed_and_end(lengths: list[int]) -> None:
 def test_weights_are_of_what_is_real_and_never_nan() -> None:
     mask = AttentionMask.padding(torch.tensor([[True, True, False], [False] * 3]))
     scores = random(2, 4, 3).requires_grad_()
-    weights = attention_weights(scores, mask)
+    weights = AttentionWeights()(scores, mask)
     torch.testing.assert_close(weights[0, :, :2], scores[0, :, :2].softmax(-1))
     assert weights[0, :, 2].eq(0).all()
     assert weights[1].eq(0).all()
@@ -41,7 +41,7 @@ def test_weights_are_of_what_is_real_and_never_nan() -> None:
     assert gradient[1].eq(0).all()
     # Nor on the way there.
     with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
-        attention_weights(scores, mask).sum().backward()
+        AttentionWeights()(scores, mask).sum().backward()
 
 
 def test_additive_scores_of_some_positions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

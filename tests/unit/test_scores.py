@@ -10,9 +10,10 @@ from torch import Tensor
 from dragoman.data.subwords import BOS, EOS, PAD
 from dragoman.decoding import scores
 from dragoman.decoding.beam import beam_search
-from dragoman.decoding.engine import Engine, Ensemble, SingleModel, inference
+from dragoman.decoding.engine import Engine, Ensemble, SingleModel
 from dragoman.decoding.scores import Score, score
 from dragoman.decoding.search import SearchConfig
+from dragoman.models.inference import inference
 from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer

@@ -73,6 +73,10 @@ class SubwordModel:
         """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""
         return [self._processor.decode([int(i) for i in row]) if len(row) else "" for row in rows]
 
+    def texts(self, row: Sequence[int]) -> list[str]:
+        """The text of each id: a subword (a space in it being U+2581), a byte as <0xC3>, a special symbol as </s>."""
+        return [self._processor.id_to_piece(int(index)) for index in row]
+
     def _rows(self, lines: Sequence[str], segment: Callable[[list[bytes]], list[list[int]]]) -> list[list[int]]:
         if not any(SPACE_MARK in line for line in lines):
             return segment([utf8(line) for line in lines])

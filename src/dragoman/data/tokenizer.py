@@ -112,6 +112,14 @@ class Tokenizer:
         """Target text of each row of ids. It may contain any character, line feeds too."""
         return self._target.decode(ids)
 
+    def source_texts(self, ids: Sequence[int]) -> list[str]:
+        """The text of each source id; see `SubwordModel.texts`."""
+        return self._source.texts(ids)
+
+    def target_texts(self, ids: Sequence[int]) -> list[str]:
+        """The text of each target id; see `SubwordModel.texts`."""
+        return self._target.texts(ids)
+
     def save(self, directory: Path) -> None:
         """Write tokenizer.model, or tokenizer.source.model and tokenizer.target.model."""
         directory.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -95,21 +94,3 @@ def log_mean_exp(log_probabilities: Sequence[Tensor]) -> Tensor:
     """log((p_1 + ... + p_n) / n), elementwise, of n tensors of log p_i of one shape."""
     # n times [...] -> [n, ...] -> [...]
     return torch.stack(list(log_probabilities)).logsumexp(0) - math.log(len(log_probabilities))
-
-
-@contextmanager
-def inference(models: Sequence[Seq2Seq]) -> Iterator[None]:
-    """No gradients and no dropout inside; the models' own modes are restored afterwards.
-
-    Validation in the middle of training decodes with the very model that is being trained.
-    """
-    modes = [model.training for model in models]
-    for model in models:
-        model.eval()
-    try:
-        # Not inference_mode: a table that positions fill in here must serve training as well.
-        with torch.no_grad():
-            yield
-    finally:
-        for model, mode in zip(models, modes, strict=True):
-            model.train(mode)

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.decoding.engine import inference, log_mean_exp
+from dragoman.decoding.engine import log_mean_exp
 from dragoman.decoding.search import length_penalty
+from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 
 # Target positions projected onto the vocabulary at once: 128 MiB of logits for 32,000 subwords.

@@ -93,3 +93,19 @@ def join(pieces: Sequence[str]) -> str:
             line += " "
         line += piece
     return line
+
+
+def first_words(line: str, pieces: Sequence[str]) -> list[int]:
+    """Of the pieces that make up `line`, in order: which word of it, from 0, the first of each belongs to.
+
+    Words are what stands between spaces; without a space between them, two pieces share a word.
+    """
+    numbers: list[int] = []
+    end = 0
+    for piece in pieces:
+        # A character that was cut between its bytes is not to be found: its pieces are where the last one ended.
+        start = max(line.find(piece, end), end)
+        before = len([word for word in line[:start].split(" ") if word])
+        numbers.append(before if start == 0 or line[start - 1] == " " else before - 1)
+        end = start + len(piece)
+    return numbers

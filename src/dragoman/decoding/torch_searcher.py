@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 
+from dragoman.attention_view.arrays import AttentionArrays
 from dragoman.data.batching import collate, sorted_batches
+from dragoman.decoding.alignment import TokenizedPair, encoder_decoder_attention
 from dragoman.decoding.beam import beam_search
-from dragoman.decoding.engine import Engine, Ensemble, SingleModel, inference
+from dragoman.decoding.engine import Engine, Ensemble, SingleModel
 from dragoman.decoding.sampling import SamplingConfig, greedy_search, sample
 from dragoman.decoding.scores import Score, score
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig
 from dragoman.errors import UserError
 from dragoman.models.figures import Figure, summarise
+from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
+
+Aligned = TypeVar("Aligned")
 
 
 class TorchSearcher:
@@ -46,6 +51,16 @@ class TorchSearcher:
         return next(self._engine.models[0].parameters()).device
 
     @property
+    def only_model(self) -> Seq2Seq:
+        """The one model there is.
+
+        Raises UserError when there are several.
+        """
+        if len(self._engine.models) > 1:
+            raise UserError("attention is shown of one model, not of an ensemble: load a single model directory")
+        return self._engine.models[0]
+
+    @property
     def description(self) -> str:
         """See `Searcher`."""
         precision = str(next(self._engine.models[0].parameters()).dtype).removeprefix("torch.")
@@ -64,7 +79,7 @@ class TorchSearcher:
     ) -> list[Score]:
         """The log-probability of each target given its source, in order."""
         scores: dict[int, Score] = {}
-        for chosen in self._batches(sources, targets, width=1):
+        for chosen in self.batches(sources, targets, width=1):
             batch = collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)
             found = score(
                 self._engine.models,
@@ -86,10 +101,24 @@ class TorchSearcher:
         with inference(self._engine.models):
             return summarise(
                 model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
-                for chosen in self._batches(sources, targets, width=1)
+                for chosen in self.batches(sources, targets, width=1)
                 for batch in [collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)]
                 for model in self._engine.models
             )
+
+    def align(
+        self, pairs: Sequence[TokenizedPair], use: Callable[[AttentionArrays, TokenizedPair], Aligned]
+    ) -> list[Aligned]:
+        """What `use` makes of each pair's encoder-decoder attention, in order.
+
+        Raises UserError when there are several models, or the model has no such attention.
+        """
+        found: dict[int, Aligned] = {}
+        for chosen in self.batches([pair.source for pair in pairs], [pair.target for pair in pairs], width=1):
+            some = [pairs[i] for i in chosen]
+            arrays = encoder_decoder_attention(self.only_model, some)
+            found.update((i, use(each, pair)) for i, each, pair in zip(chosen, arrays, some, strict=True))
+        return [found[i] for i in range(len(pairs))]
 
     def _search(
         self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
@@ -98,7 +127,7 @@ class TorchSearcher:
         found: dict[int, list[Hypothesis]] = {}
         with inference(self._engine.models):
             sources, prefixes = [row.source for row in pieces], [row.prefix for row in pieces]
-            for chosen in self._batches(sources, prefixes, width):
+            for chosen in self.batches(sources, prefixes, width):
                 outputs = self._search_batch([pieces[i] for i in chosen], config, sampling)
                 found.update(zip(chosen, outputs, strict=True))
         return [found[i] for i in range(len(pieces))]
@@ -119,7 +148,7 @@ class TorchSearcher:
             return [[hypothesis] for hypothesis in best]
         return beam_search(engine, state, lengths, config, device, prefixes)
 
-    def _batches(
+    def batches(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
     ) -> Iterator[list[int]]:
         """Row numbers in batches of similar lengths, each within `batch_tokens` / `width`."""

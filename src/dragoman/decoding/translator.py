@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from dragoman.attention_view.words import Words
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.choice import EngineName, PrecisionName, choose_engine
 from dragoman.decoding.native.searcher import NativeSearcher
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig, Searcher
-from dragoman.decoding.segmenting import join, one_line, segment
+from dragoman.decoding.segmenting import first_words, join, one_line, segment
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import UserError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.description import load_description
 
 if TYPE_CHECKING:
+    from dragoman.attention_view.attention_map import AttentionMap
+    from dragoman.attention_view.statistics import HeadStudy
+    from dragoman.decoding.alignment import AlignmentHead, Link, TokenizedPair
     from dragoman.decoding.sampling import SamplingConfig
     from dragoman.decoding.scores import Score
     from dragoman.decoding.torch_searcher import TorchSearcher
@@ -51,6 +55,7 @@ class Translation:
     pieces         into how many pieces the line was split because of its length; 0 without text
     cut            some sentence was too long for one piece and was cut in its midst
     truncated      the maximum length ended the output (of some piece), not the model
+    alignment      if asked for: (source word, target word), from 0, words being what stands between spaces
     invalid_utf8   the line was not UTF-8; what could not be read was taken as U+FFFD
     """
 
@@ -62,6 +67,7 @@ class Translation:
     cut: bool
     truncated: bool
     invalid_utf8: bool
+    alignment: tuple[Link, ...] | None = None
 
 
 class Translator:
@@ -197,6 +203,7 @@ class Translator:
         search: SearchConfig = DEFAULT_SEARCH,
         sampling: SamplingConfig | None = None,
         prefixes: Sequence[str | bytes] | None = None,
+        alignment: AlignmentHead | None = None,
     ) -> list[Translation]:
         """One translation for each line, in order.
 
@@ -205,6 +212,7 @@ class Translator:
                   the tokens of the line and the seed alone: the same line twice, the same samples
         prefixes  one for each line: what its output begins with ("" for nothing). The first piece
                   of a line that is split gets it. White space at its ends does not count
+        alignment the head that says which word comes from which, if that is wanted; computed in torch
 
         Raises FloatingPointError when a model's probabilities are not numbers.
         """
@@ -224,9 +232,10 @@ class Translator:
             found = iter(self._searcher.search(pieces, search))
         else:
             found = iter(self._in_torch.sample(pieces, search, sampling))
-        translations = []
+        translations, found_tokens = [], []
         for segments, (_, invalid) in zip(split, read, strict=True):
             outputs = [next(found) for _ in segments.pieces]
+            found_tokens.append([list(output[0].tokens) for output in outputs])
             alternatives = self._alternatives(outputs)
             translations.append(
                 Translation(
@@ -240,7 +249,10 @@ class Translator:
                     invalid_utf8=invalid,
                 )
             )
-        return translations
+        if alignment is None:
+            return translations
+        sources = [segments.pieces for segments in split]
+        return self._with_alignment(translations, texts, sources, found_tokens, alignment)
 
     def translate_stream(
         self,
@@ -249,6 +261,7 @@ class Translator:
         search: SearchConfig = DEFAULT_SEARCH,
         sampling: SamplingConfig | None = None,
         prefixes: Iterable[str | bytes] | None = None,
+        alignment: AlignmentHead | None = None,
     ) -> Iterator[Translation]:
         """One translation for each line, in order, from any number of lines; see `translate`.
 
@@ -264,6 +277,7 @@ class Translator:
                 search=search,
                 sampling=sampling,
                 prefixes=[prefix for _, prefix in some],
+                alignment=alignment,
             )
 
     def score(self, pairs: Sequence[tuple[str, str]], *, length_penalty: float = 1.0) -> list[Score]:
@@ -275,6 +289,121 @@ class Translator:
         """
         return self._in_torch.score(*self._encode_pairs(pairs), length_penalty)
 
+    def align(self, pairs: Sequence[tuple[str, str]], by: AlignmentHead) -> list[list[Link]]:
+        """Which word of each source each word of its target comes from, each pair taken as one piece.
+
+        Computed in torch whatever the engine; so is `alignments_by_head`.
+        """
+        from dragoman.decoding.alignment import links
+
+        return self._in_torch.align(self._tokenized(pairs), lambda arrays, pair: links(arrays, pair, by))
+
+    def alignments_by_head(self, pairs: Sequence[tuple[str, str]]) -> list[dict[AlignmentHead, list[Link]]]:
+        """For each pair, what every head would say: to choose one."""
+        from dragoman.decoding.alignment import alignment_heads, links
+
+        return self._in_torch.align(
+            self._tokenized(pairs),
+            lambda arrays, pair: {by: links(arrays, pair, by) for by in alignment_heads(arrays)},
+        )
+
+    def attention(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        details: bool = True,
+        candidates: int = 5,
+        without_heads: bool = False,
+    ) -> AttentionMap:
+        """Every weight of every head while the model reads `text` and writes `target`.
+
+        target         the model's own translation (beam search) when there is none
+        details        also queries, keys, values and outputs of the heads, which the page shows
+        candidates     so many of the most probable tokens at each position
+        without_heads  also what happens without each single head; takes as long as some translations
+
+        Computed in torch whatever the engine. `AttentionMap.save` writes it as a page, a picture or numbers.
+
+        Raises:
+            UserError: when there is no text or target, it is longer than the model takes as one piece, or there are
+                several models.
+        """
+        from dragoman.attention_view import ablation
+        from dragoman.attention_view.attention_map import AttentionMap, Candidate, Without
+        from dragoman.attention_view.capture import capture
+
+        text, _ = _read(text)
+        translation = self.translate([text])[0].text if target is None else _read(target)[0]
+        for what, line in (("text", text), ("target", target)):
+            if line is not None and not line:
+                raise UserError(f"the {what} is empty: give one with words in it to see the attention for")
+        [source], [output] = self._encode_pairs([(text, translation)])
+        for what, ids in (("text", source), ("translation", output)):
+            if len(ids) > self.max_source_tokens:
+                raise UserError(
+                    f"the {what} has {len(ids):,} subwords, and attention is shown for at most "
+                    f"{self.max_source_tokens:,}, the longest of training: give a shorter one, a sentence at a time"
+                )
+        model = self.model
+        [captured] = capture(model, [source], [output], details=details)
+        [score] = self._in_torch.score([source], [output], length_penalty=1.0)
+        without = []
+        if without_heads:
+            heads = ablation.heads_of(model, captured)
+            without = ablation.without_each(model, source, output, heads)
+        says = self.tokenizer.decode_target([each.output for each in without])
+        source_texts, target_texts = self.tokenizer.source_texts(source), self.tokenizer.target_texts(output)
+        return AttentionMap(
+            text=text,
+            translation=translation,
+            source=(*source_texts, "</s>"),
+            target=("<s>", *target_texts),
+            predicted=(*target_texts, "</s>"),
+            encoder_self=captured.encoder_self,
+            decoder_self=captured.decoder_self,
+            encoder_decoder=captured.encoder_decoder,
+            log_probability=score.log_probability,
+            candidates=tuple(
+                tuple(Candidate(token=self.tokenizer.target_texts([index])[0], probability=p) for index, p in some)
+                for some in (ablation.candidates(model, source, output, candidates) if candidates else [])
+            ),
+            without=tuple(
+                Without(head=each.head, translation=one_line(said), log_probability=each.log_probability)
+                for each, said in zip(without, says, strict=True)
+            ),
+        )
+
+    def study_heads(
+        self, pairs: Sequence[tuple[str, str]], *, tell: Callable[[int, int], None] | None = None
+    ) -> HeadStudy:
+        """Figures of every head over pairs of (source, target), each taken as one piece; see `HeadStudy`.
+
+        Computed in torch, a pass over the pairs for each head; `tell` hears of passes done, and how many there are.
+        Raises UserError when there are no pairs.
+        """
+        from dragoman.attention_view.corpus import IdPair, study_heads
+
+        if not pairs:
+            raise UserError("no pairs to measure the heads on")
+        sources, targets = self._encode_pairs(pairs)
+        rows = [
+            IdPair(
+                source, target, tuple(self.tokenizer.source_texts(source)), tuple(self.tokenizer.target_texts(target))
+            )
+            for source, target in zip(sources, targets, strict=True)
+        ]
+        batches = [[rows[i] for i in batch] for batch in self._in_torch.batches(sources, targets, width=1)]
+        return study_heads(self.model, batches, tell=tell or (lambda *_: None))
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The model in torch.
+
+        Raises UserError when there are several.
+        """
+        return self._in_torch.only_model
+
     def figures(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Figure]:
         """What the model reports of its own on pairs of (source, target), each taken as one piece.
 
@@ -285,6 +414,52 @@ class Translator:
     @cached_property
     def _in_torch(self) -> TorchSearcher:
         return self._load_in_torch()
+
+    def _tokenized(self, pairs: Sequence[tuple[str, str]]) -> list[TokenizedPair]:
+        return [self._tokenized_pair(source, target) for source, target in zip(*self._encode_pairs(pairs), strict=True)]
+
+    def _tokenized_pair(self, source: list[int], target: list[int]) -> TokenizedPair:
+        from dragoman.decoding.alignment import TokenizedPair
+
+        return TokenizedPair(
+            source,
+            target,
+            Words.of(self.tokenizer.source_texts(source), only_spaces=True),
+            Words.of(self.tokenizer.target_texts(target), only_spaces=True),
+        )
+
+    def _with_alignment(
+        self,
+        translations: Sequence[Translation],
+        texts: Sequence[str],
+        sources: Sequence[Sequence[list[int]]],
+        targets: Sequence[Sequence[list[int]]],
+        by: AlignmentHead,
+    ) -> list[Translation]:
+        """The translations with the alignments of their pieces put together; `texts` are the lines that were read."""
+        from dragoman.decoding.alignment import links
+
+        pairs = [
+            self._tokenized_pair(source, target)
+            for line in zip(sources, targets, strict=True)
+            for source, target in zip(*line, strict=True)
+        ]
+        found = iter(self._in_torch.align(pairs, lambda arrays, pair: links(arrays, pair, by)))
+        aligned = []
+        for translation, text, source, target in zip(translations, texts, sources, targets, strict=True):
+            said = [one_line(piece) for piece in self.tokenizer.decode_target(target)]
+            starts = zip(
+                first_words(text, self.tokenizer.decode_source(source)),
+                first_words(translation.text, said),
+                strict=True,
+            )
+            aligned.append(
+                replace(
+                    translation,
+                    alignment=tuple((s + first, t + begin) for first, begin in starts for s, t in next(found)),
+                )
+            )
+        return aligned
 
     def _encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
         sources = self.tokenizer.encode_source([_read(source)[0] for source, _ in pairs])

@@ -5,7 +5,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.attention import AttentionMask, scaled_dot_product_attention
+from dragoman.attention import AttentionCore, AttentionMask
 from dragoman.packing import Packing
 
 
@@ -19,6 +19,7 @@ class MultiStepAttention(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.query = nn.Linear(d_model, d_model)
+        self.core = AttentionCore()
 
     def forward(
         self,
@@ -40,7 +41,7 @@ class MultiStepAttention(nn.Module):
         # The paper's product is not scaled: this undoes the 1/√d_k of the one attention core.
         d = d * math.sqrt(d.shape[-1])
         # 3 x [B, ., D] -> [B, 1, ., D] -> [B, 1, T, D] -> [B, T, D]: one head
-        heads = scaled_dot_product_attention(d.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mask)
+        heads = self.core(d.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mask)
         c = heads.squeeze(1)
         # [B, T, D] -> [N, D]
         return c if packing is None else packing.from_grid(c)

@@ -24,16 +24,20 @@ Attend = Callable[[Tensor], Tensor]
 ADDITIVE_AT_ONCE = 1 << 24
 
 
-def attention_weights(scores: Float[Tensor, "B T S"], mask: AttentionMask) -> Float[Tensor, "B T S"]:
+class AttentionWeights(nn.Module):
     """p = softmax(scores) over the positions that may be attended to; zeros where there are none.
 
-    Every weight of a recurrent model's attention is computed here.
+    Every weight of a recurrent model's attention is computed here, by a module without parameters: torch's forward
+    hooks see the weights, and can change them.
     """
-    allowed = mask.dense(scores.shape[1], scores.shape[2], scores.device)
-    attends = allowed.any(dim=-1, keepdim=True)
-    weights = scores.masked_fill(~allowed & attends, float("-inf")).softmax(dim=-1)
-    # On a GPU, autocast's softmax is float32; the product with the values shall not be.
-    return weights.masked_fill(~attends, 0.0).to(scores.dtype)
+
+    def forward(self, scores: Float[Tensor, "B T S"], mask: AttentionMask) -> Float[Tensor, "B T S"]:
+        """The weights of some positions' scores."""
+        allowed = mask.dense(scores.shape[1], scores.shape[2], scores.device)
+        attends = allowed.any(dim=-1, keepdim=True)
+        weights = scores.masked_fill(~allowed & attends, float("-inf")).softmax(dim=-1)
+        # On a GPU, autocast's softmax is float32; the product with the values shall not be.
+        return weights.masked_fill(~attends, 0.0).to(scores.dtype)
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ class RecurrentAttention(nn.Module):
     def __init__(self, score: Score, d_model: int) -> None:
         super().__init__()
         self.score = score
+        self.weights = AttentionWeights()
         self.combine = nn.Linear(2 * d_model, d_model, bias=False)
 
     def read(self, values: Float[Tensor, "B S D"], mask: AttentionMask) -> AttendedSource:
@@ -147,7 +152,7 @@ class RecurrentAttention(nn.Module):
 
         def attend(u: Float[Tensor, "B t D"]) -> Float[Tensor, "B t D"]:
             # [B, t, S] -> [B, t, D]
-            c = context(attention_weights(scores(u), source.mask))
+            c = context(self.weights(scores(u), source.mask))
             # 2 x [B, t, D] -> [B, t, 2D] -> [B, t, D]
             return combine(torch.cat((c, u), dim=-1)).tanh()
 

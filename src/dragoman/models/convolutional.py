@@ -24,7 +24,7 @@ from dragoman.layers.multi_step_attention import MultiStepAttention
 from dragoman.layers.positions import LearnedPositions
 from dragoman.models.config import ConvolutionalConfig
 from dragoman.models.embedding import vocabulary_matrices
-from dragoman.models.seq2seq import Memory, Seq2Seq
+from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.packing import Packing, packing_of
 
@@ -92,6 +92,10 @@ class Convolutional(Seq2Seq):
         assert isinstance(memory, ConvolutionalMemory)
         # [B, T] -> [B, T, D]
         return self.decoder(self.target_embedding(target), memory, target_mask)
+
+    def attentions(self) -> AttentionModules:
+        """See `Seq2Seq.attentions`."""
+        return AttentionModules(encoder_decoder=tuple(block.attention.core for block in self.decoder.blocks))
 
     def start(self, memory: Memory) -> ConvolutionalState:
         """The state before the first target token."""

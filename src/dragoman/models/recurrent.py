@@ -26,7 +26,7 @@ from dragoman.layers.recurrent_attention import (
 )
 from dragoman.models.config import RecurrentConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
-from dragoman.models.seq2seq import Memory, Seq2Seq
+from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 
 
@@ -96,6 +96,11 @@ class Recurrent(Seq2Seq):
         """The decoder's output before the projection, of all positions."""
         # [B, T] -> [B, T, D]
         return self.decoder(self.target_embedding(target), self.start(memory))
+
+    def attentions(self) -> AttentionModules:
+        """See `Seq2Seq.attentions`."""
+        attention = self.decoder.attention
+        return AttentionModules(encoder_decoder=() if attention is None else (attention.weights,))
 
     def start(self, memory: Memory) -> RecurrentState:
         """The state before the first target token."""

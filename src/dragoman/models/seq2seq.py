@@ -28,6 +28,19 @@ class Memory:
         return Memory(self.states[rows], self.mask[rows])
 
 
+@dataclass(frozen=True)
+class AttentionModules:
+    """Where the weights of a model's attention come about, in the order of the layers.
+
+    Each is an `AttentionCore`, or the `AttentionWeights` of a recurrent model. One that is applied several times, such
+    as the Universal Transformer's, stands for as many layers. An empty tuple: the model has no attention of this kind.
+    """
+
+    encoder_self: tuple[nn.Module, ...] = ()
+    decoder_self: tuple[nn.Module, ...] = ()
+    encoder_decoder: tuple[nn.Module, ...] = ()
+
+
 class Seq2Seq(nn.Module, ABC):
     """A model that reads a source and writes a target.
 
@@ -93,6 +106,10 @@ class Seq2Seq(nn.Module, ABC):
     ) -> dict[str, Float[Tensor, " _"]]:
         """Figures of each token that the model has to report, by name; none by default."""
         return {}
+
+    def attentions(self) -> AttentionModules:
+        """Where to look when one wants to see the attention; nowhere by default."""
+        return AttentionModules()
 
     @abstractmethod
     def start(self, memory: Memory) -> DecoderState:

@@ -25,7 +25,7 @@ from dragoman.layers.positions import (
 )
 from dragoman.models.config import TransformerConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
-from dragoman.models.seq2seq import Memory, Seq2Seq
+from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.packing import packing_of
 
@@ -97,6 +97,14 @@ class Transformer(Seq2Seq):
         """The decoder's output before the projection, all positions under the causal mask."""
         # [B, T] -> [B, T, D]
         return self.decoder(self.target_embedding(target), memory, target_mask)
+
+    def attentions(self) -> AttentionModules:
+        """See `Seq2Seq.attentions`."""
+        return AttentionModules(
+            tuple(layer.self_attention.core for layer in self.encoder.layers),
+            tuple(layer.self_attention.core for layer in self.decoder.layers),
+            tuple(layer.memory_attention.core for layer in self.decoder.layers),
+        )
 
     def start(self, memory: Memory) -> TransformerState:
         """The state before the first target token: the source's keys and values, projected once."""

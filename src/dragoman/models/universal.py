@@ -19,7 +19,7 @@ from dragoman.layers.positions import random_start
 from dragoman.layers.signals import Signals
 from dragoman.models.config import TransformerConfig, UniversalConfig
 from dragoman.models.embedding import Embedding
-from dragoman.models.seq2seq import Memory, Seq2Seq
+from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.models.transformer import build_transformer
 from dragoman.packing import Packing, packing_of
@@ -110,6 +110,13 @@ class Universal(Seq2Seq):
         encoded, decoded = self._ponder(source, source_mask, target, target_mask)
         # [B, S] -> [N]; [B, T] -> [M]
         return {"encoder steps": encoded.steps[source_mask], "decoder steps": decoded.steps[target_mask]}
+
+    def attentions(self) -> AttentionModules:
+        """See `Seq2Seq.attentions`."""
+        encoder, decoder = self.encoder.block, self.decoder.block
+        return AttentionModules(
+            (encoder.self_attention.core,), (decoder.self_attention.core,), (decoder.memory_attention.core,)
+        )
 
     def start(self, memory: Memory) -> UniversalState:
         """The state before the first target token: the source's keys and values, projected once."""

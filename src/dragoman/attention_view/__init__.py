@@ -1,0 +1,1 @@
+"""Attention that one can see: arrays of it, a page, pictures, statistics."""

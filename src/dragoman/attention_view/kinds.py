@@ -1,0 +1,19 @@
+"""The three kinds of attention, and a head's name among them."""
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["encoder_self", "decoder_self", "encoder_decoder"]
+KINDS: tuple[Kind, ...] = ("encoder_self", "decoder_self", "encoder_decoder")
+NAMES: dict[Kind, str] = {
+    "encoder_self": "encoder self-attention",
+    "decoder_self": "decoder self-attention",
+    "encoder_decoder": "encoder-decoder attention",
+}
+
+
+class Head(NamedTuple):
+    """One head of one attention; layers and heads count from 0."""
+
+    kind: Kind
+    layer: int
+    head: int
