@@ -1,0 +1,104 @@
+// The page: sentence, tabs, colours.
+
+const VIEWS = [
+  { id: "heads", name: "Heads", build: headsView },
+  { id: "overview", name: "Overview", build: overviewView },
+  { id: "query-key", name: "Query and key", build: queryKeyView },
+  { id: "graph", name: "Graph", build: graphView },
+  { id: "translation", name: "Translation", build: translationView },
+  { id: "what-if", name: "What if", build: whatIfView },
+];
+const tabs = d3.select("#tabs");
+const panels = d3.select("#panels");
+const updates = new Map();
+let current = null;
+let settleTabs = () => {};
+
+function openView(id) {
+  current = id;
+  tabs.selectAll("button").attr("aria-selected", (view) => String(view.id === id));
+  panels.selectAll("section.panel").attr("hidden", (view) => (view.id === id ? null : ""));
+  // A view is made when it is first opened; hidden ones have no sizes to draw by.
+  if (!updates.has(id)) {
+    const view = VIEWS.find((each) => each.id === id);
+    updates.set(id, view.build(panels.select(`#panel-${id}`)));
+  }
+  settleTabs();
+  refresh();
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  d3.select("#theme")
+    .text(theme === "dark" ? "Light" : "Dark")
+    .attr("aria-label", theme === "dark" ? "Use light colours" : "Use dark colours");
+  if (current) refresh();
+}
+
+function writeSentence() {
+  d3.select("#text").text(payload.text);
+  d3.select("#translation").text(payload.translation);
+  d3.select("#score").text(`log-probability ${fixed(payload.logProbability, 2)}`);
+}
+
+function start(numbers) {
+  for (const [kind, described] of Object.entries(payload.kinds)) {
+    attentions[kind] = new Attention(kind, described, payload.rows, numbers);
+  }
+  const [first] = Object.values(attentions);
+  refresh = () => updates.get(current)();
+  tabs
+    .selectAll("button")
+    .data(VIEWS)
+    .join("button")
+    .attr("type", "button")
+    .attr("role", "tab")
+    .attr("id", (view) => `tab-${view.id}`)
+    .attr("aria-controls", (view) => `panel-${view.id}`)
+    .text((view) => view.name)
+    .on("click", (event, view) => openView(view.id));
+  settleTabs = roving(tabs.node(), "button", {
+    chosen: (item) => item.getAttribute("aria-selected") === "true",
+    moved: (item) => item.click(),
+  });
+  panels
+    .selectAll("section.panel")
+    .data(VIEWS)
+    .join("section")
+    .attr("class", "panel")
+    .attr("role", "tabpanel")
+    .attr("id", (view) => `panel-${view.id}`)
+    .attr("aria-labelledby", (view) => `tab-${view.id}`);
+  if (!first) {
+    note(panels, "This model has no attention to show.");
+    return;
+  }
+  // The fifth layer of six is where the lectures look for what "it" means.
+  Object.assign(state, { kind: first.kind, layer: Math.min(4, first.layers - 1) });
+  state.query = Math.floor(first.queries.length / 2);
+  state.key = Math.max(
+    0,
+    d3.maxIndex(first.keys, (token, key) => first.weight(state.layer, 0, state.query, key)),
+  );
+  openView(VIEWS[0].id);
+  // Views draw by the width that they find; what they draw changes only the height.
+  let width = panels.node().clientWidth;
+  new ResizeObserver(() => {
+    if (panels.node().clientWidth === width) return;
+    width = panels.node().clientWidth;
+    requestAnimationFrame(refresh);
+  }).observe(panels.node());
+}
+
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+let choseTheme = false;
+setTheme(prefersDark.matches ? "dark" : "light");
+prefersDark.addEventListener("change", () => choseTheme || setTheme(prefersDark.matches ? "dark" : "light"));
+d3.select("#theme").on("click", () => {
+  choseTheme = true;
+  setTheme(isDark() ? "light" : "dark");
+});
+writeSentence();
+unpack(payload.numbers).then(start, () => {
+  note(panels, "This browser is too old to read the numbers in this page: it needs DecompressionStream, of 2023.");
+});

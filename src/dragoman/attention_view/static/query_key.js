@@ -1,0 +1,230 @@
+// How one weight comes about: products, their sum, and the softmax.
+
+function queryKeyView(panel) {
+  lead(
+    panel,
+    "How one weight comes about",
+    "A query and a key are multiplied number by number; the sum, divided by the root of their length, is the score. " +
+      "The softmax turns the scores of all keys into weights. Everything below is computed in this page from the " +
+      "captured queries and keys, and set beside the weight that the model itself had.",
+  );
+  const kinds = Object.keys(attentions).filter((kind) => attentions[kind].width !== null);
+  if (!kinds.length) {
+    note(
+      panel,
+      "This page holds no queries and keys. An additive attention, as in a recurrent model, has none; those of other " +
+        "models are captured when details are asked for:",
+      'translator.attention(text, details=True).save("page.html")',
+    );
+    return () => {};
+  }
+  const showControls = attentionControls(panel, kinds, { heads: "one" });
+  const chooseQuery = tokenChoice("Query", (query) => change({ query }));
+  const chooseKey = tokenChoice("Key", (key) => change({ key }));
+  const products = panel.append("section").attr("class", "step");
+  products.append("h3").text("1. Multiply number by number");
+  const readout = products.append("p").attr("class", "readout").attr("aria-live", "polite");
+  const bars = products.append("div").attr("class", "bars").attr("tabindex", 0).attr("role", "application");
+  const sum = panel.append("section").attr("class", "step");
+  sum.append("h3").text("2. Add up and scale");
+  const formula = sum.append("p").attr("class", "formula");
+  const softmax = panel.append("section").attr("class", "step");
+  softmax.append("h3").text("3. Compare with the other keys: the softmax");
+  const both = softmax.append("p").attr("class", "both").attr("aria-live", "polite");
+  const keys = softmax.append("div").attr("class", "scroll").append("table").attr("class", "softmax");
+  let attention;
+  let dimension = null;
+  let moveTo = () => {};
+
+  function tokenChoice(label, choose) {
+    const row = panel.append("div").attr("class", "token-choice");
+    const id = `choice-${label}`;
+    row.append("span").attr("class", "label").attr("id", id).text(label);
+    const group = row.append("div").attr("class", "token-row").attr("role", "radiogroup").attr("aria-labelledby", id);
+    const settle = roving(group.node(), "button", {
+      chosen: (item) => item.getAttribute("aria-checked") === "true",
+      moved: (item) => item.click(),
+    });
+    return (tokens, chosen, possible) => {
+      group.attr("dir", directionOf(tokens));
+      group
+        .selectAll("button")
+        .data(tokens)
+        .join((enter) => enter.append("button").attr("type", "button").attr("class", "token").attr("role", "radio"))
+        .each(function (token) {
+          writeToken(this, token);
+        })
+        .attr("data-index", (token, index) => index)
+        .attr("aria-checked", (token, index) => String(index === chosen))
+        .classed("unseen", (token, index) => !possible(index))
+        .on("click", (event) => choose(Number(event.currentTarget.dataset.index)));
+      settle();
+    };
+  }
+
+  function update() {
+    attention = attentionAmong(kinds);
+    showControls(attention);
+    const [layer, head, query, key] = [layerIn(attention), headIn(attention), queryIn(attention), keyIn(attention)];
+    chooseQuery(attention.queries, query, () => true);
+    chooseKey(attention.keys, key, (index) => attention.sees(query, index));
+    const q = attention.vector("query", layer, head, query);
+    const scores = d3.range(attention.keys.length).map((other) => {
+      if (!attention.sees(query, other)) return -Infinity;
+      const k = attention.vector("key", layer, head, other);
+      const bias = attention.hasBias ? attention.bias(layer, head, query, other) : 0;
+      return d3.sum(q, (value, i) => value * k[i]) / Math.sqrt(attention.width) + bias;
+    });
+    drawProducts(q, attention.vector("key", layer, head, key));
+    writeFormula(layer, head, query, key, q);
+    drawSoftmax(layer, head, query, key, scores);
+  }
+
+  function drawProducts(q, k) {
+    const product = q.map((value, i) => value * k[i]);
+    const K = q.length;
+    const width = Math.max(320, bars.node().getBoundingClientRect().width);
+    const left = 74;
+    const x = d3.scaleBand(d3.range(K), [left, width]).paddingInner(K > 160 ? 0 : 0.18);
+    const row = 72;
+    bars.attr("aria-label", `${K} numbers of query and key and their products; left and right move between them`);
+    bars.selectAll("*").remove();
+    const svg = bars
+      .append("svg")
+      .attr("width", width)
+      .attr("height", 3 * row + 22)
+      .attr("aria-hidden", "true");
+    const cursor = svg
+      .append("rect")
+      .attr("class", "dimension")
+      .attr("height", 3 * row)
+      .attr("width", Math.max(2, x.bandwidth()));
+    const size = Math.max(d3.max(q, Math.abs), d3.max(k, Math.abs)) || 1;
+    const lines = [
+      { name: "query", values: q, size },
+      { name: "key", values: k, size },
+      { name: "q × k", values: product, size: d3.max(product, Math.abs) || 1 },
+    ];
+    for (const [at, { name, values, size: largest }] of lines.entries()) {
+      const y = d3.scaleLinear([-largest, largest], [row - 6, 6]);
+      const g = svg.append("g").attr("transform", `translate(0,${at * row})`);
+      g.append("text")
+        .attr("class", "bar-label")
+        .attr("x", 0)
+        .attr("y", row / 2)
+        .attr("dominant-baseline", "central")
+        .text(name);
+      g.append("line").attr("class", "zero").attr("x1", left).attr("x2", width).attr("y1", y(0)).attr("y2", y(0));
+      g.selectAll("rect")
+        .data(values)
+        .join("rect")
+        .attr("class", (value) => (value < 0 ? "negative" : "positive"))
+        .attr("x", (value, i) => x(i))
+        .attr("width", Math.max(0.5, x.bandwidth()))
+        .attr("y", (value) => Math.min(y(0), y(value)))
+        .attr("height", (value) => Math.abs(y(value) - y(0)));
+    }
+    const every = Math.ceil(K / (width / 60) / 8) * 8;
+    svg
+      .append("g")
+      .selectAll("text")
+      .data(d3.range(0, K, every))
+      .join("text")
+      .attr("class", "tick")
+      .attr("text-anchor", "middle")
+      .attr("x", (i) => x(i) + x.bandwidth() / 2)
+      .attr("y", 3 * row + 14)
+      .text((i) => i + 1);
+    moveTo = (to) => {
+      dimension = to === null ? null : Math.max(0, Math.min(K - 1, to));
+      cursor.style("display", dimension === null ? "none" : null);
+      if (dimension === null) {
+        readout.text(`${K} numbers each; up is positive, down is negative. Point at a column for its numbers.`);
+        return;
+      }
+      cursor.attr("x", x(dimension));
+      const [a, b, c] = [q, k, product].map((values) => fixed(values[dimension], 3));
+      readout.text(`Number ${dimension + 1} of ${K}: ${a} × ${b} = ${c}`);
+    };
+    moveTo(dimension);
+    svg.on("pointermove", (event) => moveTo(Math.floor(((d3.pointer(event)[0] - left) / (width - left)) * K)));
+  }
+
+  bars
+    .on("pointerleave", () => moveTo(null))
+    .on("focus", () => bars.node().matches(":focus-visible") && moveTo(dimension ?? 0))
+    .on("blur", () => moveTo(null))
+    .on("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      moveTo((dimension ?? 0) + step);
+    });
+
+  function writeFormula(layer, head, query, key, q) {
+    const k = attention.vector("key", layer, head, key);
+    const dot = d3.sum(q, (value, i) => value * k[i]);
+    const root = Math.sqrt(attention.width);
+    formula.text(null);
+    const math = (text) => formula.append("var").text(text);
+    const plain = (text) => formula.append("span").text(text);
+    math("q·k");
+    plain(` = ${fixed(dot, 3)}`);
+    plain("⟶").attr("class", "arrow");
+    math("q·k");
+    plain(` / √${attention.width} = ${fixed(dot / root, 3)}`);
+    if (attention.hasBias) {
+      const bias = attention.bias(layer, head, query, key);
+      plain("⟶").attr("class", "arrow");
+      plain(`${fixed(dot / root, 3)} + ${fixed(bias, 3)} for their distance = ${fixed(dot / root + bias, 3)}`);
+    }
+  }
+
+  function drawSoftmax(layer, head, query, key, scores) {
+    const largest = d3.max(scores);
+    const powers = scores.map((score) => Math.exp(score - largest));
+    const total = d3.sum(powers);
+    const captured = (other) => attention.weight(layer, head, query, other);
+    both.text(null);
+    const pair = (name, text) => {
+      const box = both.append("span");
+      box.append("span").attr("class", "label").text(name);
+      box.append("strong").attr("data-name", name).text(text);
+    };
+    if (attention.sees(query, key)) {
+      pair("computed here", percent(powers[key] / total));
+      pair("in the model", percent(captured(key)));
+    } else {
+      both.append("span").text("This key is not yet written when the query looks: the mask gives it no weight.");
+    }
+    keys.selectAll("*").remove();
+    const top = keys.append("thead").append("tr");
+    for (const name of ["key", "score", "exp(score − largest)", "weight", "in the model"])
+      top.append("th").attr("scope", "col").text(name);
+    const lines = keys
+      .append("tbody")
+      .selectAll("tr")
+      .data(d3.range(attention.keys.length).filter((other) => attention.sees(query, other)))
+      .join("tr")
+      .classed("chosen", (other) => other === key)
+      .style("--colour", headColour(head));
+    lines
+      .append("th")
+      .attr("scope", "row")
+      .append("bdi")
+      .attr("class", "word")
+      .each(function (other) {
+        writeToken(this, attention.keys[other]);
+      });
+    lines.append("td").text((other) => fixed(scores[other], 3));
+    lines.append("td").text((other) => fixed(powers[other], 3));
+    const weight = lines
+      .append("td")
+      .attr("class", "bar")
+      .style("--share", (other) => `${(100 * powers[other]) / total}%`);
+    weight.append("span").text((other) => percent(powers[other] / total));
+    lines.append("td").text((other) => percent(captured(other)));
+  }
+
+  return update;
+}

@@ -1,0 +1,230 @@
+// Source and output line by line, joined by what the output looked at.
+
+const LINKED_FROM = 0.08;
+
+function translationView(panel) {
+  lead(
+    panel,
+    "What each word of the output looked at",
+    "Encoder–decoder attention joins each word of the output to the source, softly. Point at a word on either side to " +
+      "see its links. Under each word of the output stands what it looked at most.",
+  );
+  const attention = attentions.encoder_decoder;
+  if (!attention) {
+    note(panel, "This model has no encoder–decoder attention, so there is nothing that joins source and output.");
+    return () => {};
+  }
+  const bar = panel.append("div").attr("class", "controls");
+  const chosen = { layer: "mean", head: "mean", unit: "words" };
+  const choose = (name) => (value) => {
+    chosen[name] = value;
+    pointer.forget();
+    update();
+  };
+  const showLayers = radioGroup(bar, "Layer", choose("layer"));
+  const showHeads = radioGroup(bar, "Head", choose("head"));
+  const showUnits = radioGroup(bar, "Show", choose("unit"));
+  const stage = panel.append("div").attr("class", "interlinear");
+  const canvas = stage.append("canvas").attr("aria-hidden", "true");
+  const rows = {
+    source: stage.append("div").attr("class", "word-row").attr("role", "group").attr("aria-label", "Source"),
+    output: stage.append("div").attr("class", "word-row").attr("role", "group").attr("aria-label", "Output"),
+  };
+  const settle = Object.values(rows).map((row) => roving(row.node(), "button"));
+  const readout = panel.append("p").attr("class", "readout").attr("aria-live", "polite");
+  const steps = panel.append("section").attr("class", "steps");
+  const sameWord = (a, b) => a.side === b.side && a.index === b.index;
+  const pointer = pointing(stage.node(), "button.token", draw, sameWord);
+  let weights;
+  let units;
+  drawSteps();
+
+  function update() {
+    const each = (count, name) => [
+      { value: "mean", text: "mean" },
+      ...d3
+        .range(count)
+        .map((value) => ({ value, text: value + 1, colour: name === "head" ? headColour(value) : undefined })),
+    ];
+    showLayers(each(attention.layers, "layer"), chosen.layer);
+    showHeads(each(attention.heads, "head"), chosen.head);
+    showUnits(
+      ["words", "tokens"].map((unit) => ({ value: unit, text: unit })),
+      chosen.unit,
+    );
+    const { source, predicted } = payload.rows;
+    const single = (row) => ({ texts: row.tokens, starts: d3.range(row.tokens.length), tokens: row.tokens.length });
+    const merged = (row) => ({ texts: row.words, starts: row.starts, tokens: row.tokens.length });
+    const unit = chosen.unit === "words" ? merged : single;
+    units = { source: unit(source), output: unit(predicted) };
+    const layers = chosen.layer === "mean" ? d3.range(attention.layers) : [chosen.layer];
+    const heads = chosen.head === "mean" ? d3.range(attention.heads) : [chosen.head];
+    weights = mergeWords(
+      (query, key) => d3.mean(layers, (layer) => attention.mean(layer, heads, query, key)),
+      units.output.starts,
+      units.output.tokens,
+      units.source.starts,
+      units.source.tokens,
+    );
+    drawRow("source", units.source.texts);
+    drawRow("output", units.output.texts);
+    draw(pointer.current());
+  }
+
+  function drawRow(side, texts) {
+    rows[side].attr("dir", directionOf(texts));
+    const buttons = rows[side]
+      .selectAll("button")
+      .data(texts.map((text, index) => ({ text, index, side })))
+      .join((enter) => {
+        const button = enter.append("button").attr("type", "button").attr("class", "token");
+        button.append("span").attr("class", "word");
+        button.append("span").attr("class", "gloss");
+        button.append("span").attr("class", "amount");
+        return button;
+      })
+      .attr("data-index", ({ index }) => index)
+      .attr("data-side", side);
+    buttons.select(".word").each(function ({ text }) {
+      writeToken(this, text);
+    });
+    if (side === "output") {
+      buttons
+        .select(".gloss")
+        .attr("dir", "auto")
+        .text(({ index }) => {
+          const best = d3.maxIndex(weights[index]);
+          return best < 0 ? "" : spoken(units.source.texts[best]);
+        });
+    }
+    settle.forEach((each) => each());
+  }
+
+  function draw(at) {
+    const share = (datum) => {
+      if (at === null || at.side === datum.side) return null;
+      return at.side === "output" ? weights[at.index][datum.index] : weights[datum.index][at.index];
+    };
+    const buttons = stage
+      .selectAll("button.token")
+      .classed("active", (datum) => at !== null && sameWord(at, datum))
+      .attr("aria-pressed", (datum) => String(pointer.isHeld(datum)))
+      .style("--share", (datum) => `${100 * (share(datum) ?? 0)}%`);
+    buttons.select(".amount").text((datum) => (share(datum) === null ? "" : percent(share(datum))));
+    drawLinks(at);
+    markSteps(at);
+    if (at === null) {
+      readout.text("Point at a word to see how its attention is shared out.");
+      return;
+    }
+    const others = (at.side === "output" ? units.source : units.output).texts.map((text, index) => ({
+      text,
+      share: at.side === "output" ? weights[at.index][index] : weights[index][at.index],
+    }));
+    const parts = [
+      { token: units[at.side].texts[at.index] },
+      at.side === "output" ? " looked at " : " was looked at by ",
+    ];
+    for (const [place, other] of d3
+      .sort(others, (a, b) => d3.descending(a.share, b.share))
+      .slice(0, 5)
+      .entries()) {
+      parts.push(place ? ", " : "", { token: other.text }, ` ${percent(other.share)}`);
+    }
+    say(readout.node(), parts);
+  }
+
+  function drawLinks(at) {
+    const box = stage.node().getBoundingClientRect();
+    const context = prepareCanvas(canvas.node(), box.width, box.height);
+    const boxes = Object.fromEntries(
+      Object.entries(rows).map(([side, row]) => [
+        side,
+        row
+          .selectAll("button")
+          .nodes()
+          .map((node) => {
+            const own = node.getBoundingClientRect();
+            return { x: (own.left + own.right) / 2 - box.left, top: own.top - box.top, bottom: own.bottom - box.top };
+          }),
+      ]),
+    );
+    const oneLine = (some) => some.every(({ top }) => Math.abs(top - some[0].top) < 4);
+    // Lines between wrapped rows would cross words: then only those of one word are drawn.
+    if (at === null && !Object.values(boxes).every(oneLine)) return;
+    context.strokeStyle = chosen.head === "mean" ? colourOf("--accent") : headColour(chosen.head);
+    context.lineCap = "round";
+    for (const [query, row] of weights.entries()) {
+      for (const [key, weight] of row.entries()) {
+        if (weight < LINKED_FROM) continue;
+        const touched = at === null || (at.side === "output" ? query : key) === at.index;
+        if (!touched && at !== null) continue;
+        const [from, to] = [boxes.output[query], boxes.source[key]];
+        const middle = (from.top + to.bottom) / 2;
+        context.globalAlpha = 0.08 + 0.8 * weight;
+        context.lineWidth = 1 + 9 * weight;
+        context.beginPath();
+        context.moveTo(from.x, from.top);
+        context.bezierCurveTo(from.x, middle, to.x, middle, to.x, to.bottom);
+        context.stroke();
+      }
+    }
+  }
+
+  function drawSteps() {
+    steps.append("h3").text("What else it could have said");
+    if (!payload.candidates.length) {
+      note(
+        steps,
+        "This page holds no candidates. They are found when they are asked for:",
+        'translator.attention(text, candidates=5).save("page.html")',
+      );
+      return;
+    }
+    steps
+      .append("p")
+      .attr("class", "lead")
+      .text("Token by token: what was written, and what the model found most probable there.");
+    const list = steps.append("ol").attr("class", "step-list").attr("dir", directionOf(payload.rows.predicted.tokens));
+    const step = list.selectAll("li").data(payload.candidates).join("li");
+    step
+      .append("span")
+      .attr("class", "word said")
+      .each(function (candidates, index) {
+        writeToken(this, payload.rows.predicted.tokens[index]);
+      });
+    const candidate = step
+      .append("ul")
+      .selectAll("li")
+      .data((candidates, index) =>
+        candidates.map(([token, probability]) => ({
+          token,
+          probability,
+          said: token === payload.rows.predicted.tokens[index],
+        })),
+      )
+      .join("li")
+      .classed("chosen", (each) => each.said)
+      .style("--share", (each) => `${100 * each.probability}%`);
+    candidate
+      .append("span")
+      .attr("class", "word")
+      .each(function (each) {
+        writeToken(this, each.token);
+      });
+    candidate
+      .append("span")
+      .attr("class", "amount")
+      .text((each) => percent(each.probability));
+  }
+
+  /** Mark the steps that wrote the word which is pointed at. */
+  function markSteps(at) {
+    const { starts, tokens } = units.output;
+    const [first, last] =
+      at?.side === "output" ? [starts[at.index], starts[at.index + 1] ?? tokens] : [Infinity, Infinity];
+    steps.selectAll(".step-list > li").classed("active", (datum, index) => index >= first && index < last);
+  }
+
+  return update;
+}

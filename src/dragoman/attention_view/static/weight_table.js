@@ -1,0 +1,102 @@
+// Numbers beside a picture: where one token looks, or who looks at it.
+
+const ROWS = 12;
+
+/** Tokens with their weights, a column for each head, the largest mean first. Returns the gist, to be said. */
+function weightTable(parent, caption, rows, heads) {
+  const sorted = d3.sort(rows, (a, b) => d3.descending(a.mean, b.mean));
+  const shown = sorted.slice(0, sorted.length > ROWS + 1 ? ROWS : ROWS + 1);
+  const box = parent.append("div").attr("class", "weights");
+  say(box.append("p").attr("class", "caption").node(), caption);
+  const table = box.append("div").attr("class", "scroll").append("table");
+  const several = heads.length > 1;
+  const head = table.append("thead").append("tr");
+  head
+    .append("th")
+    .attr("scope", "col")
+    .text(several ? "per cent" : "token");
+  if (several) head.append("th").attr("scope", "col").text("mean");
+  head
+    .selectAll("th.head")
+    .data(heads)
+    .join("th")
+    .attr("class", "head")
+    .attr("scope", "col")
+    .style("--colour", headColour)
+    .text((each) => each + 1)
+    .attr("aria-label", (each) => `head ${each + 1}`);
+  const lines = table.append("tbody").selectAll("tr").data(shown).join("tr");
+  lines
+    .append("th")
+    .attr("scope", "row")
+    .append("bdi")
+    .attr("class", "word")
+    .each(function (row) {
+      writeToken(this, row.token);
+    });
+  if (several) {
+    lines
+      .append("td")
+      .attr("class", "mean")
+      .text((row) => percent(row.mean));
+  }
+  lines
+    .selectAll("td.each")
+    .data((row) => row.weights.map((weight, i) => ({ weight, head: heads[i] })))
+    .join("td")
+    .attr("class", "each")
+    .style("--share", (each) => `${100 * each.weight}%`)
+    .style("--colour", (each) => headColour(each.head))
+    .text((each) => (several ? fixed(100 * each.weight, 0) : percent(each.weight)));
+  if (sorted.length > shown.length) {
+    const rest = sorted.slice(shown.length);
+    box
+      .append("p")
+      .attr("class", "rest")
+      .text(`${rest.length} more tokens share ${percent(d3.sum(rest, (row) => row.mean))}.`);
+  }
+  return [
+    ...caption,
+    ...shown.slice(0, 3).flatMap((row) => [" ", { token: row.token }, ` ${percent(row.mean)}`]),
+    ". ",
+  ];
+}
+
+/** Both tables of one position: where it looks as a query, and who looks at it as a key. */
+function weightTables(parent, attention, layer, heads, { query = null, key = null }) {
+  const row = (token, weights) => ({ token, weights, mean: d3.mean(weights) });
+  const gist = [];
+  if (query !== null) {
+    const keys = d3.range(attention.keys.length).filter((other) => attention.sees(query, other));
+    gist.push(
+      ...weightTable(
+        parent,
+        [{ token: attention.queries[query] }, " looks at"],
+        keys.map((other) =>
+          row(
+            attention.keys[other],
+            heads.map((head) => attention.weight(layer, head, query, other)),
+          ),
+        ),
+        heads,
+      ),
+    );
+  }
+  if (key !== null) {
+    const queries = d3.range(attention.queries.length).filter((other) => attention.sees(other, key));
+    gist.push(
+      ...weightTable(
+        parent,
+        [{ token: attention.keys[key] }, " is looked at by"],
+        queries.map((other) =>
+          row(
+            attention.queries[other],
+            heads.map((head) => attention.weight(layer, head, other, key)),
+          ),
+        ),
+        heads,
+      ),
+    );
+  }
+  announce(gist);
+}

@@ -1,0 +1,67 @@
+"""A real browser, and pages opened in it that must keep quiet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from dragoman.attention_view.attention_map import AttentionMap
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page
+
+Opener = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs Chromium: apt install chromium")
+    # Chromium refuses to sandbox what root starts.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+    """Opens a map's page from disk. Afterwards no page may have complained, asked, or fetched anything."""
+    noise: list[str] = []
+    requests: list[str] = []
+    expected: set[str] = set()
+    pages: list[Page] = []
+
+    def on_dialog(dialog: Dialog) -> None:
+        noise.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def opener(attention: AttentionMap, color_scheme: Literal["light", "dark"] = "light") -> Page:
+        file = tmp_path / f"{len(pages)}.html"
+        attention.save(file)
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=color_scheme)
+        page.set_default_timeout(5000)
+        pages.append(page)
+        page.on("pageerror", lambda error: noise.append(f"error: {error}"))
+        page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
+        page.on("dialog", on_dialog)
+        # The second is the icon that the page gives itself.
+        page.on("request", lambda request: requests.append(request.url))
+        expected.update((file.as_uri(), "data:,"))
+        page.goto(file.as_uri())
+        page.wait_for_selector("#tabs [aria-selected=true]")
+        return page
+
+    yield opener
+    for page in pages:
+        page.close()
+    assert noise == []
+    assert set(requests) <= expected
