@@ -15,8 +15,8 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
 from dragoman.run import train
 from dragoman.run.config import merge
+from tests.system.command_line import dragoman
 from tests.system.number_words import split_numbers
-from tests.system.test_cli import dragoman
 from tests.system.test_train import write_tsv
 
 LEARNING: dict[str, Any] = {

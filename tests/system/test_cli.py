@@ -12,47 +12,17 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from dragoman import cli
 from dragoman.data.subwords import EOS
 from dragoman.decoding.choice import choose_engine
 from dragoman.models.transformer import Transformer
 from dragoman.training.checkpoint import load_checkpoint
-from tests.system.number_words import split_numbers
-from tests.system.test_train import TINY_RUN, write_tsv
-
-SETTINGS = [
-    f"--set={table}.{key}={json.dumps(value)}"
-    for table in ("tokenizer", "batching", "schedule", "training")
-    for key, value in TINY_RUN[table].items()  # type: ignore[attr-defined]
-]
-
-
-def dragoman(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
-    """Run a verb in this process and give its exit code."""
-    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    return int(stopped.value.code or 0)
+from tests.system.command_line import SETTINGS, dragoman, make_workplace
 
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with corpora and two models."""
-    folder = tmp_path_factory.mktemp("cli")
-    training, validation, test = split_numbers()
-    write_tsv(folder / "train.tsv", training[:600])
-    write_tsv(folder / "valid.tsv", validation[:20])
-    write_tsv(folder / "test.tsv", test[:12])
-    for name, seed in (("model", 1), ("other", 2)):
-        with pytest.MonkeyPatch.context() as patch:
-            code = dragoman(
-                patch,
-                *("train", folder / "train.tsv", "--validation", folder / "valid.tsv", "--out", folder / name),
-                *("--preset", "tiny", "--source-language", "en", "--target-language", "de", *SETTINGS),
-                f"--set=training.seed={seed}",
-            )
-        assert code == 0
-    return folder
+    return make_workplace(tmp_path_factory.mktemp("cli"))
 
 
 def test_train_writes_a_model_directory(workplace: Path) -> None:

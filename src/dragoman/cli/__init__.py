@@ -7,6 +7,8 @@ from typing import Annotated
 import tyro
 
 from dragoman import __version__
+from dragoman.cli.align import Align
+from dragoman.cli.attention import Attention
 from dragoman.cli.compare import Compare
 from dragoman.cli.corpus import Corpus
 from dragoman.cli.distill import Distill
@@ -24,6 +26,8 @@ Verb = (
     | Annotated[Translate, tyro.conf.subcommand("translate")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Score, tyro.conf.subcommand("score")]
+    | Annotated[Attention, tyro.conf.subcommand("attention")]
+    | Annotated[Align, tyro.conf.subcommand("align")]
     | Annotated[Quantize, tyro.conf.subcommand("quantize")]
     | Annotated[LearnShortlist, tyro.conf.subcommand("shortlist")]
     | Annotated[Distill, tyro.conf.subcommand("distill")]
@@ -48,7 +52,18 @@ def main() -> None:
 
 
 def _run(
-    verb: Train | Translate | Evaluate | Score | Quantize | LearnShortlist | Distill | Compare | Corpus | Doctor,
+    verb: Train
+    | Translate
+    | Evaluate
+    | Score
+    | Attention
+    | Align
+    | Quantize
+    | LearnShortlist
+    | Distill
+    | Compare
+    | Corpus
+    | Doctor,
 ) -> int:
     try:
         verb.run()

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from dragoman.cli.tasks import Report, Task
     from dragoman.data.readers import Pair
+    from dragoman.decoding.alignment import AlignmentHead
     from dragoman.decoding.translator import Translation, Translator
+    from dragoman.evaluation.alignment import AlignmentScores, Reference
     from dragoman.evaluation.significance import Significance
     from dragoman.models.figures import Figure
 
@@ -44,6 +46,9 @@ class Evaluate:
     length_bounds: str = ""
     """Of --metric symbols: the longest source in each row of the table by length, such as 40,100,200,400; chosen by the
     longest of all if not given."""
+    alignment: Path | None = None
+    """Also score the alignment of source and reference by the head that `dragoman align` chose, against this file in
+    Pharaoh's format: a line for each pair, 0-0 is a sure link, 0?0 a possible one."""
     examples: int = 0
     """Show so many sentences with reference and translation."""
     output: Path | None = None
@@ -72,6 +77,12 @@ class Evaluate:
         if not pairs:
             raise UserError(f"{self.test} has no pairs to evaluate on")
         task = self._task(pairs)
+        aligned_by, gold = None, []
+        if self.alignment is not None:
+            from dragoman.cli.gold import read_gold
+            from dragoman.decoding.alignment import AlignmentHead
+
+            aligned_by, gold = AlignmentHead.load(self.model), read_gold(self.alignment, pairs, f"of {self.test}")
         if self.against is not None:
             # What is wrong with it should show before the test set has been translated.
             load_description(self.against)
@@ -96,6 +107,7 @@ class Evaluate:
             max_source_tokens=translator.max_source_tokens,
             engine=translator.engine,
             comparison=comparison,
+            alignment=None if aligned_by is None else _alignment(translator, pairs, gold, aligned_by),
         )
         if self.json:
             about = {"metric": self.metric, "pairs": len(pairs), "beam": self.beam}
@@ -171,6 +183,7 @@ class _Found:
     max_source_tokens: int
     engine: str
     comparison: "Significance | None"
+    alignment: "AlignmentScores | None"
 
     def to_json(self) -> dict[str, object]:
         """Plain values; figures and comparison only if there are any."""
@@ -184,6 +197,8 @@ class _Found:
         }
         if self.figures:
             report["figures"] = {name: figure.to_json() for name, figure in self.figures.items()}
+        if self.alignment is not None:
+            report["alignment"] = asdict(self.alignment)
         if self.comparison is not None:
             report["against"] = asdict(self.comparison)
         return report
@@ -193,6 +208,11 @@ class _Found:
         rows = [*self.scores.rows(), ("perplexity", f"{self.perplexity:.2f}", "per subword of the reference")]
         for name, figure in self.figures.items():
             rows.append((name, f"{figure.mean:.2f}", f"mean over tokens; at most {figure.maximum:g}"))
+        if self.alignment is not None:
+            found = self.alignment
+            rows.append(("AER", f"{100 * found.error_rate:.1f}", "alignment error rate, %; lower is better"))
+            rows.append(("alignment precision", f"{100 * found.precision:.1f}", f"% of {found.links:,} links"))
+            rows.append(("alignment recall", f"{100 * found.recall:.1f}", "% of the sure links"))
         names, values = (max(len(row[column]) for row in rows) for column in (0, 1))
         return "\n".join(f"{name:<{names}}  {value:>{max(values, 6)}}   {note}".rstrip() for name, value, note in rows)
 
@@ -232,6 +252,14 @@ class Score:
         while chunk := list(islice(pairs, 2000)):
             for score in translator.score(chunk, length_penalty=self.length_penalty):
                 sys.stdout.write(f"{score.log_probability:.4f}\t{score.score:.4f}\n")
+
+
+def _alignment(
+    translator: "Translator", pairs: "Sequence[Pair]", gold: "Sequence[Reference]", by: "AlignmentHead"
+) -> "AlignmentScores":
+    from dragoman.evaluation.alignment import score_alignments
+
+    return score_alignments(translator.align(pairs, by), gold)
 
 
 def _bounds(text: str) -> list[int]:

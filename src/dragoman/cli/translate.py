@@ -50,8 +50,11 @@ class Translate:
     """Of --sample: the same seed draws the same."""
     prefixes: Path | None = None
     """A file with a line for each line of text: what its translation begins with."""
+    alignment: bool = False
+    """Say which word comes from which, after the text: Pharaoh's `||| 0-0 1-2`, source word - target word. By the head
+    that `dragoman align` chose; computed in torch, so slower."""
     json: bool = False
-    """Print a JSON object for each line: text, scores, alternatives, flags."""
+    """Print a JSON object for each line: text, scores, alternatives, flags, alignment."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     engine: Literal["auto", "native", "torch"] = "auto"
@@ -73,6 +76,13 @@ class Translate:
         from dragoman.decoding.search import SearchConfig
         from dragoman.decoding.translator import Translator
 
+        alignment = None
+        if self.alignment:
+            from dragoman.decoding.alignment import AlignmentHead
+
+            if self.ensemble:
+                raise UserError("--alignment is of one model, not of an ensemble: leave out one of the two")
+            alignment = AlignmentHead.load(self.model)
         if self.n_best > 1 and not self.json:
             raise UserError("--n-best needs --json, which keeps one line for each line")
         search = SearchConfig(
@@ -99,9 +109,10 @@ class Translate:
             search=search,
             sampling=self._sampling(),
             prefixes=read_lines(str(self.prefixes)) if self.prefixes is not None else None,
+            alignment=alignment,
         )
         for number, translation in enumerate(_watched(translations, translator.engine), 1):
-            line = _as_json(translation) if self.json else translation.text
+            line = _as_json(translation) if self.json else _as_text(translation)
             sys.stdout.buffer.write(line.encode() + b"\n")
             for warning in _warnings(translation):
                 print(f"line {number}: {warning}", file=sys.stderr)
@@ -130,6 +141,14 @@ def _watched(translations: "Iterator[Translation]", engine: str) -> "Iterator[Tr
     columns = (TextColumn("translating"), MofNCompleteColumn(), TextColumn(f"lines ({engine})"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         yield from progress.track(translations)
+
+
+def _as_text(translation: "Translation") -> str:
+    if translation.alignment is None:
+        return translation.text
+    from dragoman.evaluation.alignment import pharaoh
+
+    return f"{translation.text} ||| {pharaoh(translation.alignment)}"
 
 
 def _as_json(translation: "Translation") -> str:
