@@ -1,11 +1,12 @@
 """Which head aligns words, and how well: against a statistical aligner's symmetrised output.
 
-    python benchmarks/alignment.py MODEL TRAIN.tsv HELD_OUT.tsv [--choose-on VALID.tsv]
+    python benchmarks/alignment.py MODEL TRAIN.tsv HELD_OUT.tsv
 
 eflomal (Östling and Tiedemann, 2016) aligns the training corpus and the held-out pairs together, in both directions;
 grow-diag-final-and joins the two (Koehn et al., 2003). It is drawn anew in every round, as it samples. Every layer and
 head of the model is scored against that, beside a diagonal; so is the head that `dragoman align` would choose without
-eflomal, on other pairs. The last line is JSON, the ratio first: the diagonal's disagreement over the best head's.
+eflomal, on the training corpus. The last line is JSON, the ratio first: the diagonal's disagreement over the best
+head's.
 """
 
 import argparse
@@ -21,17 +22,18 @@ import eflomal
 
 from dragoman import Translator, __version__
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.decoding.alignment import AlignmentHead
+from dragoman.decoding.alignment import AlignmentHead, lexical_links
 from dragoman.evaluation.alignment import (
     Link,
     Reference,
-    anchors,
     diagonal,
     score_alignments,
-    touching,
+    score_partial,
     words,
 )
 
+# As `dragoman align` by default.
+JUDGED = 500
 NEIGHBOURS = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
 
 
@@ -75,15 +77,10 @@ def links_of(line: str) -> set[Link]:
 
 
 def chosen_without_reference(translator: Translator, pairs: Sequence[Pair]) -> AlignmentHead:
-    """As `dragoman align` does it: by words that are the same on both sides."""
-    known = [frozenset(anchors(words(pair.source), words(pair.target))) for pair in pairs]
-    by_head = translator.alignments_by_head(pairs)
-
-    def error_rate(head: AlignmentHead) -> float:
-        found = [touching(links[head], these) for links, these in zip(by_head, known, strict=True)]
-        return score_alignments(found, [Reference(these, these) for these in known]).error_rate
-
-    return min(by_head[0], key=error_rate)
+    """As `dragoman align` does it: by lexicons of the training corpus, on its first pairs."""
+    agreed = lexical_links([(words(pair.source), words(pair.target)) for pair in pairs], JUDGED)
+    by_head = translator.alignments_by_head(pairs[:JUDGED])
+    return min(by_head[0], key=lambda head: score_partial([links[head] for links in by_head], agreed).error_rate)
 
 
 def main() -> None:
@@ -91,7 +88,6 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("train")
     parser.add_argument("held_out")
-    parser.add_argument("--choose-on", help="pairs on which dragoman align would choose a head")
     parser.add_argument("--pairs", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
@@ -100,7 +96,7 @@ def main() -> None:
     held_out = [
         pair
         for pair in read_pairs(parse_corpus(options.held_out))
-        if len(words(pair.source)) > 1 and len(words(pair.target)) > 1
+        if len(words(pair.source)) > 1 or len(words(pair.target)) > 1
     ][: options.pairs]
     translator = Translator.load(options.model, engine="torch")
     by_head = translator.alignments_by_head(held_out)
@@ -123,9 +119,8 @@ def main() -> None:
     ranked = sorted(medians, key=lambda head: medians[head])
     shown = ranked[:8] + [head for head in ranked[8:] if head == "diagonal"]
     rows = {str(head): scores[head] for head in shown}
-    if options.choose_on:
-        choice = chosen_without_reference(translator, list(read_pairs(parse_corpus(options.choose_on))))
-        rows[f"chosen by `dragoman align`: {choice}"] = scores[choice]
+    choice = chosen_without_reference(translator, training)
+    rows[f"chosen by `dragoman align`: {choice}"] = scores[choice]
     if agreement:
         rows["eflomal against itself, round by round"] = agreement
     width = max(map(len, rows))

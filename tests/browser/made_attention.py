@@ -83,4 +83,5 @@ def made_attention(
         )
         if extras
         else (),
+        with_all=translation if extras else "",
     )

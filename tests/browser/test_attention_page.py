@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -486,3 +487,13 @@ def test_in_a_notebook_the_page_works_in_its_frame(browser: Browser, tmp_path: P
     assert frame.locator("#panel-translation h2").is_visible()
     assert frame.locator("#text").inner_text() == attention.text
     page.close()
+
+
+def test_a_missing_head_is_compared_with_the_same_search(open_page: Opener) -> None:
+    """Without a head the search is greedy: what a beam would find is not what the head does."""
+    attention = replace(made_attention(), with_all="Die Leuchte war hell.")
+    panel = open_view(open_page(attention), "what-if")
+    panel.locator("td button").nth(1).click()
+    assert panel.locator("dd").all_inner_texts() == ["Die Leuchte war hell.", "Die Lampe ist hell."]
+    assert panel.locator("del").all_inner_texts() == ["Leuchte", "war"]
+    assert "found by greedy search" in panel.locator(".change").inner_text()

@@ -1,6 +1,7 @@
 """Word alignments: Pharaoh pairs, error rates, and what a head says."""
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,16 @@ from hypothesis import strategies as st
 
 from dragoman.attention_view.arrays import AttentionArrays
 from dragoman.attention_view.words import Words
-from dragoman.decoding.alignment import AlignmentHead, TokenizedPair, alignment_heads, links
+from dragoman.decoding.alignment import AlignmentHead, TokenizedPair, alignment_heads, lexical_links, links
 from dragoman.decoding.segmenting import first_words
 from dragoman.errors import UserError
 from dragoman.evaluation.alignment import (
     Reference,
-    anchors,
     diagonal,
     pharaoh,
     read_references,
     score_alignments,
+    score_partial,
     touching,
 )
 from tests.small_translator import copy_translator, random_translator
@@ -55,9 +56,29 @@ def test_the_diagonal_joins_both_ends() -> None:
     assert diagonal(3, 0) == []
 
 
-def test_anchors_are_words_that_stand_once_on_either_side() -> None:
-    assert anchors("press {key} in 2024 or in 2025".split(), "in 2024 {key} oder 2025 2025".split()) == [(1, 2), (3, 1)]
-    assert touching([(0, 0), (1, 2), (3, 3), (4, 1)], {(1, 2), (3, 1)}) == [(1, 2), (3, 3), (4, 1)]
+def test_only_words_that_something_is_known_of_count() -> None:
+    found, known = [(0, 0), (1, 2), (3, 3), (4, 1)], frozenset({(1, 2), (3, 1)})
+    assert touching(found, known) == [(1, 2), (3, 3), (4, 1)]
+    scores = score_partial([found], [known])
+    assert scores.links == 3
+    assert scores.recall == 1 / 2
+    assert scores.precision == 1 / 3
+
+
+def test_lexicons_agree_on_words_that_go_together() -> None:
+    """A language of shifted letters, in another order of words."""
+    generator = random.Random(0)
+    sources = [generator.sample("abcdefgh", generator.randint(1, 5)) for _ in range(300)]
+    orders = [generator.sample(range(len(source)), len(source)) for source in sources]
+    pairs = [
+        (source, [chr(ord(source[place]) + 10).upper() for place in order])
+        for source, order in zip(sources, orders, strict=True)
+    ]
+    found = lexical_links([*pairs, ([], ["x"]), (["y"], [])], 100)
+    assert found == [frozenset((s, t) for t, s in enumerate(order)) for order in orders[:100]]
+    assert lexical_links([*pairs[:5], ([], ["x"])], 6)[5] == frozenset()
+    with pytest.raises(UserError, match="no pair has words on both sides"):
+        lexical_links([([], ["x"])], 1)
 
 
 def head_with(weights: list[list[float]]) -> AttentionArrays:

@@ -241,7 +241,7 @@ def test_each_row_of_a_batch_misses_its_own_head(variant: str) -> None:
     [captured] = capture(built, SOURCES[:1], TARGETS[:1])
     heads = heads_of(built, captured)
     assert heads
-    ablated = without_each(built, SOURCES[0], TARGETS[0], heads)
+    ablated, with_all = without_each(built, SOURCES[0], TARGETS[0], heads)
     assert [each.head for each in ablated] == heads
     with inference([built]):
         for found in ablated:
@@ -251,6 +251,7 @@ def test_each_row_of_a_batch_misses_its_own_head(variant: str) -> None:
             assert found.log_probability == pytest.approx(log_probability, abs=1e-3)
             assert found.output == alone.tokens
         [whole] = log_probabilities(built, SOURCES[:1], TARGETS[:1])
+        assert with_all == greedy(built, SOURCES[:1])[0].tokens
     assert any(abs(found.log_probability - whole) > 1e-3 for found in ablated)
 
 

@@ -37,14 +37,20 @@ def heads_of(model: Seq2Seq, captured: Captured) -> list[Head]:
     ]
 
 
-def without_each(model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Sequence[Head]) -> list[Ablated]:
-    """Switch off one of `heads` after the other. Rows of a batch are the same sentence, each without another head."""
+def without_each(
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Sequence[Head]
+) -> tuple[list[Ablated], list[int]]:
+    """Switch off one of `heads` after the other; and what the model says with all of them. All by greedy search.
+
+    Rows of a batch are the same sentence, each without another head.
+    """
     rows = max(1, POSITIONS_AT_ONCE // (len(target) + 1))
     ablated: list[Ablated] = []
+    whole: list[int] = []
     with inference([model]):
         for first in range(0, len(heads), rows):
             some = heads[first : first + rows]
-            # One row more, with every head: the hooks then always have rows to tell apart.
+            # The last row has all heads.
             sources = [source] * (len(some) + 1)
             with heads_off(model, [*([head] for head in some), []]):
                 outputs = greedy(model, sources)
@@ -52,7 +58,8 @@ def without_each(model: Seq2Seq, source: Sequence[int], target: Sequence[int], h
             ablated += [
                 Ablated(head, output.tokens, total) for head, output, total in zip(some, outputs, totals, strict=False)
             ]
-    return ablated
+            whole = outputs[-1].tokens
+    return ablated, whole
 
 
 def log_probabilities(

@@ -58,6 +58,7 @@ class AttentionMap:
     log_probability    of the translation, EOS included, in nats
     candidates         the most probable tokens at each of the T positions, if they were asked for
     without            what each single head does, if that was asked for
+    with_all           what greedy search says with all heads, to compare the translations of `without` with
     """
 
     text: str
@@ -71,6 +72,7 @@ class AttentionMap:
     log_probability: float
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     without: tuple[Without, ...] = ()
+    with_all: str = ""
 
     def kinds(self) -> Iterator[tuple[Kind, AttentionArrays]]:
         """The kinds of attention that there are, with their arrays."""
@@ -108,6 +110,7 @@ class AttentionMap:
             encoder_decoder=merged(self.encoder_decoder, predicted, source),
             log_probability=self.log_probability,
             without=self.without,
+            with_all=self.with_all,
         )
 
     def save(self, path: Path | str) -> None:
@@ -154,6 +157,7 @@ class AttentionMap:
         if self.candidates:
             values["candidates"] = [[[each.token, each.probability] for each in some] for some in self.candidates]
         if self.without:
+            values["with_all"] = self.with_all
             values["without"] = [
                 {**each.head._asdict(), "translation": each.translation, "log_probability": each.log_probability}
                 for each in self.without

@@ -82,6 +82,7 @@ def _payload(attention: AttentionMap) -> dict[str, object]:
         "kinds": {kind: _described(kind, arrays, attention.keys(kind), numbers) for kind, arrays in attention.kinds()},
         "roles": {"namedFrom": NAMED_FROM, "broadFrom": BROAD_FROM},
         "candidates": [[[each.token, _finite(each.probability)] for each in some] for some in attention.candidates],
+        "withAll": attention.with_all,
         "without": [
             {
                 **each.head._asdict(),

@@ -15,12 +15,14 @@ class Align:
     model: Positional[Path]
     """A model directory; the choice is written into it."""
     corpus: Positional[str]
-    """Held-out pairs: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
+    """Pairs, such as those of training: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
     gold: Path | None = None
-    """A reference in Pharaoh's format, a line for each pair: 0-0 is sure, 0?0 possible. Without one, words that are the
-    same on both sides (names, numbers, placeholders) serve as reference."""
-    pairs: int = 1000
-    """Read so many pairs at most."""
+    """A reference in Pharaoh's format, a line for each pair: 0-0 is sure, 0?0 possible. Without one, a lexicon is
+    learnt from the corpus in both directions, and what both agree on serves as reference."""
+    pairs: int = 500
+    """Judge the heads by so many pairs, the first ones."""
+    lexicon_pairs: int = 50_000
+    """Learn the lexicon from so many pairs at most."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
 
@@ -30,22 +32,22 @@ class Align:
 
         from dragoman.cli.gold import read_gold
         from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.decoding.alignment import ALIGNMENT_FILE, AlignmentHead
+        from dragoman.decoding.alignment import ALIGNMENT_FILE, AlignmentHead, lexical_links
         from dragoman.decoding.translator import Translator
         from dragoman.evaluation.alignment import (
             Link,
-            Reference,
             diagonal,
             score_alignments,
-            touching,
+            score_partial,
             words,
         )
-        from dragoman.evaluation.alignment import anchors as anchors_of
 
         translator = Translator.load(self.model, device=self.device, engine="torch")
-        pairs = list(islice(read_pairs(parse_corpus(self.corpus)), self.pairs))
-        if not pairs:
+        read = self.pairs if self.gold is not None else max(self.pairs, self.lexicon_pairs)
+        corpus = list(islice(read_pairs(parse_corpus(self.corpus)), read))
+        if not corpus or self.pairs < 1:
             raise UserError(f"{self.corpus}: no pairs to align")
+        pairs = corpus[: self.pairs]
         found: dict[AlignmentHead | str, list[list[Link]]] = {}
         for by_head in translator.alignments_by_head(pairs):
             for each, links in by_head.items():
@@ -53,31 +55,27 @@ class Align:
         found["diagonal"] = [diagonal(len(words(pair.source)), len(words(pair.target))) for pair in pairs]
         if self.gold is not None:
             references = read_gold(self.gold, pairs, f"of {self.corpus}")
+            known, judge = sum(len(each.sure) for each in references), "links of the reference"
+            scores = {head: score_alignments(links, references) for head, links in found.items()}
         else:
-            anchors = [frozenset(anchors_of(words(pair.source), words(pair.target))) for pair in pairs]
-            if sum(map(len, anchors)) < MINIMUM:
+            agreed = lexical_links([(words(pair.source), words(pair.target)) for pair in corpus], len(pairs))
+            known, judge = sum(map(len, agreed)), f"links that lexicons of {len(corpus):,} pairs agree on"
+            if known < MINIMUM:
                 raise UserError(
-                    f"only {sum(map(len, anchors))} words of {self.corpus} are the same on both sides, too few to "
-                    f"judge a head by ({MINIMUM} are needed): give more pairs, or a reference with --gold"
+                    f"{self.corpus} has only {known} words whose translation is fairly sure, too few to judge a "
+                    f"head by ({MINIMUM} are needed): give more pairs, or a reference with --gold"
                 )
-            references = [Reference(these, these) for these in anchors]
-            found = {
-                head: [touching(links, these) for links, these in zip(each, anchors, strict=True)]
-                for head, each in found.items()
-            }
-        scores = {head: score_alignments(each, references) for head, each in found.items()}
+            scores = {head: score_partial(links, agreed) for head, links in found.items()}
         ranked = sorted(scores, key=lambda head: scores[head].error_rate)
         print(f"{'AER':>6} {'precision':>10} {'recall':>7}")
         for head in [*[each for each in ranked if each != "diagonal"][:5], "diagonal"]:
             score = scores[head]
             print(f"{100 * score.error_rate:6.1f} {100 * score.precision:10.1f} {100 * score.recall:7.1f}   {head}")
-        judge = "the reference" if self.gold is not None else "words that are the same on both sides"
-        links_known = sum(len(reference.sure) for reference in references)
-        print(f"on {len(pairs):,} pairs of {self.corpus}, judged by {links_known:,} links of {judge}")
+        print(f"on the first {len(pairs):,} pairs of {self.corpus}, judged by {known:,} {judge}")
         best = next(head for head in ranked if isinstance(head, AlignmentHead))
         best.save(self.model)
         print(f"{self.model / ALIGNMENT_FILE}: {best}")
 
 
-# Fewer words that are the same on both sides say little about a head.
+# Fewer links say little about a head.
 MINIMUM = 30

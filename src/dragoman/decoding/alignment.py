@@ -18,12 +18,15 @@ from jaxtyping import Float
 from dragoman.attention_view.arrays import AttentionArrays
 from dragoman.attention_view.capture import capture
 from dragoman.attention_view.words import Words
+from dragoman.decoding.lexicon import learn_lexicon
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.settings import from_mapping
 
 ALIGNMENT_FILE = "alignment.json"
+# How strongly words near the diagonal are preferred (λ of Dyer et al. 2013, at its usual starting point).
+DIAGONAL = 4.0
 
 Link = tuple[int, int]
 
@@ -114,3 +117,38 @@ def links(arrays: AttentionArrays, pair: TokenizedPair, by: AlignmentHead) -> li
     # [T, S] -> [target words, source words]
     weights = pair.target_words.mean(pair.source_words.sum(weights, 1), 0)
     return [(int(source), target) for target, source in enumerate(weights.argmax(1))]
+
+
+def lexical_links(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], wanted: int) -> list[frozenset[Link]]:
+    """Links of the first `wanted` pairs of words that are fairly sure: what two lexicons agree on.
+
+    One says which source word a target word comes from, the other the reverse; both are learnt from all pairs, and
+    prefer words near the diagonal (Dyer et al., "A Simple, Fast, and Effective Reparameterization of IBM Model 2",
+    2013).
+
+    Raises UserError when no pair has words on both sides.
+    """
+    if not any(source and target for source, target in pairs):
+        raise UserError("no pair has words on both sides: there is nothing to learn an alignment from")
+    sources, source_size = _numbered([source for source, _ in pairs])
+    targets, target_size = _numbered([target for _, target in pairs])
+    forward = learn_lexicon(sources, targets, source_size)
+    backward = learn_lexicon(targets, sources, target_size)
+    found = []
+    for source, target in zip(sources[:wanted], targets[:wanted], strict=True):
+        if not source or not target:
+            found.append(frozenset[Link]())
+            continue
+        s, t = np.arange(len(source)) / len(source), np.arange(len(target)) / len(target)
+        near = np.exp(-DIAGONAL * np.abs(s[:, None] - t))
+        from_source = (forward.of(source, target) * near).argmax(0)
+        from_target = (backward.of(target, source).T * near).argmax(1)
+        found.append(frozenset((int(s), t) for t, s in enumerate(from_source) if from_target[s] == t))
+    return found
+
+
+def _numbered(sentences: Sequence[Sequence[str]]) -> tuple[list[list[int]], int]:
+    """Words, whatever their case, as numbers from 0; and how many there are."""
+    numbers: dict[str, int] = {}
+    rows = [[numbers.setdefault(word.lower(), len(numbers)) for word in sentence] for sentence in sentences]
+    return rows, len(numbers)

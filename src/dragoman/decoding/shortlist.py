@@ -1,8 +1,7 @@
 """Which target subwords go with which source subwords: a sentence's own, small vocabulary.
 
 The projection onto the vocabulary is much of a decoding step; most of its words have nothing to do with the sentence.
-Learnt by IBM Model 1 (Brown et al., "The Mathematics of Statistical Machine Translation", 1993, equation 17) from a
-parallel corpus in subwords; used as in Marian and by Jean et al. (2015).
+Learnt by IBM Model 1 from a parallel corpus in subwords (see `lexicon`); used as in Marian and by Jean et al. (2015).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,17 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import safetensors
-from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
 from dragoman.data.subwords import EOS
+from dragoman.decoding.lexicon import Ints, learn_lexicon
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
 
 SHORTLIST_FILE = "shortlist.safetensors"
-ROUNDS = 5
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -89,47 +85,18 @@ def learn_shortlist(
     frequent  target subwords that are always allowed, the most frequent ones
     tell      hears the log-likelihood of a target subword after each round of expectation and maximisation
     """
-    # One entry for each source and target subword of a pair: 8 bytes of code, 8 of place.
-    code, token, lengths = _pairs_of_subwords(sources, targets)
-    unique, entry = np.unique(code, return_inverse=True)
-    source_of = unique >> 32
-    probability: NDArray[np.float64] = np.ones(len(unique))
-    for number in range(ROUNDS):
-        probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]
-        weight = probability[entry]
-        # P(t_j | source) = Σ_i p(t_j | s_i) / S: how much of each target subword each source subword explains.
-        explained = np.bincount(token, weight)
-        tell(number + 1, float(np.log(explained / lengths).mean()))
-        expected = np.bincount(entry, weight / explained[token], minlength=len(unique))
-        probability = np.asarray(expected, dtype=np.float64)
-    probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]
+    lexicon = learn_lexicon(sources, targets, source_vocabulary, tell=tell)
+    source_of = lexicon.sources
     counts = np.bincount(np.concatenate([np.asarray(row, dtype=np.int64) for row in targets]))
     always = np.union1d(np.argsort(-counts, kind="stable")[:frequent], np.array([EOS, *special]))
     # By source subword, the most probable first.
-    order = np.lexsort((-probability, source_of))
+    order = np.lexsort((-lexicon.probabilities, source_of))
     rank = np.arange(len(order)) - np.searchsorted(source_of[order], source_of[order])
     kept = order[rank < likely]
-    codes = unique[kept]
+    codes = lexicon.codes[kept]
     if joint:
         every = np.arange(source_vocabulary, dtype=np.int64)
         codes = np.union1d(codes, (every << 32) + every)
     codes = np.sort(codes[~np.isin(codes & 0xFFFFFFFF, always)])
     starts = np.searchsorted(codes >> 32, np.arange(source_vocabulary + 1))
     return Shortlist(always, codes & 0xFFFFFFFF, starts)
-
-
-def _pairs_of_subwords(
-    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """For every pair of subwords its code s·2³² + t and the number of its target token; for every token, S."""
-    codes, tokens, lengths, count = [], [], [], 0
-    for source, target in zip(sources, targets, strict=True):
-        if not source or not target:
-            continue
-        s, t = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
-        # [T, 1] + [S] -> [T, S] -> [T * S]
-        codes.append(((s << 32) + t[:, None]).ravel())
-        tokens.append(np.repeat(np.arange(count, count + len(t)), len(s)))
-        lengths.append(np.full(len(t), float(len(s))))
-        count += len(t)
-    return np.concatenate(codes), np.concatenate(tokens), np.concatenate(lengths)

@@ -348,11 +348,9 @@ class Translator:
         model = self.model
         [captured] = capture(model, [source], [output], details=details)
         [score] = self._in_torch.score([source], [output], length_penalty=1.0)
-        without = []
-        if without_heads:
-            heads = ablation.heads_of(model, captured)
-            without = ablation.without_each(model, source, output, heads)
-        says = self.tokenizer.decode_target([each.output for each in without])
+        heads = ablation.heads_of(model, captured) if without_heads else []
+        without, whole = ablation.without_each(model, source, output, heads)
+        *says, with_all = self.tokenizer.decode_target([*(each.output for each in without), whole])
         source_texts, target_texts = self.tokenizer.source_texts(source), self.tokenizer.target_texts(output)
         return AttentionMap(
             text=text,
@@ -372,6 +370,7 @@ class Translator:
                 Without(head=each.head, translation=one_line(said), log_probability=each.log_probability)
                 for each, said in zip(without, says, strict=True)
             ),
+            with_all=one_line(with_all),
         )
 
     def study_heads(

@@ -100,17 +100,15 @@ def words(line: str) -> list[str]:
     return [word for word in line.split(" ") if word]
 
 
-def touching(links: Iterable[Link], anchored: Collection[Link]) -> list[Link]:
-    """The links of words that are in `anchored`: of the others it says nothing."""
-    sources, targets = {source for source, _ in anchored}, {target for _, target in anchored}
+def score_partial(found: Sequence[Collection[Link]], known: Sequence[frozenset[Link]]) -> AlignmentScores:
+    """Score the links of each sentence where only some of its words' links are known: by those of these words alone."""
+    return score_alignments(
+        [touching(links, these) for links, these in zip(found, known, strict=True)],
+        [Reference(these, these) for these in known],
+    )
+
+
+def touching(links: Iterable[Link], known: Collection[Link]) -> list[Link]:
+    """The links of words that some link in `known` is of."""
+    sources, targets = {source for source, _ in known}, {target for _, target in known}
     return [link for link in links if link[0] in sources or link[1] in targets]
-
-
-def anchors(source: Sequence[str], target: Sequence[str]) -> list[Link]:
-    """Words that stand once on either side and are the same: names, numbers, placeholders. They are surely aligned."""
-    places = {word: place for place, word in enumerate(target)}
-    return [
-        (place, places[word])
-        for place, word in enumerate(source)
-        if source.count(word) == 1 and target.count(word) == 1
-    ]

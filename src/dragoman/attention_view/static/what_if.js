@@ -84,7 +84,8 @@ function whatIfView(panel) {
     result
       .append("h3")
       .text(`Without ${KIND_NAMES[chosen.kind].toLowerCase()}, layer ${chosen.layer + 1}, head ${chosen.head + 1}`);
-    const [kept, other] = differences(payload.translation, chosen.translation);
+    // Without a head the search is greedy; so it must be with it, or the search would seem the head's doing.
+    const [kept, other] = differences(payload.withAll, chosen.translation);
     const lines = result.append("dl").attr("class", "compare");
     drawLine(lines, "with it", kept, "del");
     drawLine(lines, "without", other, "ins");
@@ -92,8 +93,9 @@ function whatIfView(panel) {
     const [before, after, difference] = [fixed(total, 2), fixed(chosen.logProbability, 2), signed(chosen.change, 2)];
     const scores = `log-probability ${before} → ${after} (${difference})`;
     const ratio = times > 0.001 && times < 1000 ? `; it is ${times.toPrecision(2)} times as probable as before` : "";
-    const same = payload.translation === chosen.translation ? "The same words, found by greedy search. " : "";
-    result.append("p").attr("class", "change").text(`${same}For the translation above: ${scores}${ratio}.`);
+    const same = payload.withAll === chosen.translation ? "The same words. " : "";
+    const greedy = payload.withAll === payload.translation ? "" : "Both lines are found by greedy search. ";
+    result.append("p").attr("class", "change").text(`${same}${greedy}For the translation above: ${scores}${ratio}.`);
   }
 
   function drawLine(lines, name, words, mark) {
