@@ -62,6 +62,7 @@ def test_one_head_of_a_given_target_by_words(
         (["one", "--out", "a.png", "--layer", "9", "--head", "1"], "there is no layer 9, head 1"),
         (["one", "--out", "a.png", "--layer", "0", "--head", "1"], "there is no layer 0, head 1"),
         (["one", "--out", "a.png", "--prune", "1"], "--prune needs --report"),
+        (["one", "--target", " ", "--out", "a.png"], "the translation is empty"),
         (["one.tsv", "--report", "r.html"], "one.tsv"),
     ],
 )

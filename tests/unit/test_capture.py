@@ -22,10 +22,13 @@ from dragoman.data.batching import collate
 from dragoman.decoding.engine import SingleModel
 from dragoman.decoding.sampling import greedy_search
 from dragoman.decoding.search import SearchConfig
+from dragoman.decoding.translator import Translator
+from dragoman.errors import UserError
 from dragoman.models.architectures import build_model
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
+from tests.small_translator import copy_translator, random_translator, tokenizer
 from tests.variants import VARIANTS
 
 SOURCES = [[5, 6, 7, 8, 9], [10], [11, 12, 5]]
@@ -260,3 +263,30 @@ def test_details_of_a_recurrent_attention_are_not_there() -> None:
     [captured] = capture(model(name), SOURCES[:1], TARGETS[:1], details=True)
     assert captured.encoder_decoder is not None
     assert captured.encoder_decoder.details is None
+
+
+def test_a_model_without_attention_says_so() -> None:
+    size = tokenizer().source_size
+    without = build_model(
+        replace(VARIANTS["recurrent, lstm, one vector"], source_vocabulary=size, target_vocabulary=size)
+    )
+    translator = Translator.from_parts([without], tokenizer())
+    with pytest.raises(UserError, match="has no attention: there is nothing to see"):
+        translator.attention("the lamp", "door")
+    with pytest.raises(UserError, match="has no attention: there are no heads"):
+        translator.study_heads([("the lamp", "door")])
+    with pytest.raises(UserError, match="nothing to align words by"):
+        translator.alignments_by_head([("the lamp", "door")])
+
+
+def test_what_is_too_long_is_refused_before_it_is_translated() -> None:
+    translator, engine = copy_translator(max_source_tokens=5)
+    with pytest.raises(UserError, match=r"the text has .* at most 5"):
+        translator.attention("the lamp is on " * 1000)
+    assert engine.read == []
+    assert translator.fits([("the lamp", "wait"), ("wait", "the lamp is on now, the door is open")]) == [True, False]
+
+
+def test_an_ensemble_has_no_attention_of_its_own() -> None:
+    with pytest.raises(UserError, match="of one model"):
+        random_translator(models=2).attention("the lamp", "door")

@@ -11,6 +11,7 @@ from dragoman.attention_view.capture import capture
 from dragoman.attention_view.heads import heads_off
 from dragoman.attention_view.kinds import KINDS, Head, Kind
 from dragoman.attention_view.statistics import HeadFigures, HeadStatistics, HeadStudy, measure
+from dragoman.errors import UserError
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 
@@ -33,19 +34,23 @@ def study_heads(
     """Measure every head on pairs in batches of similar lengths.
 
     `tell` hears how many passes over them are done, and how many there are.
+
+    Raises UserError when the model has no attention.
     """
     tokens = sum(len(pair.target) + 1 for batch in batches for pair in batch)
     sums: dict[Head, list[HeadStatistics]] = {}
     heads: list[Head] = []
     for batch in batches:
         found = capture(model, [pair.source for pair in batch], [pair.target for pair in batch])
-        heads = heads or heads_of(model, found[0])
+        heads = heads_of(model, found[0])
         for pair, captured in zip(batch, found, strict=True):
             for kind in KINDS:
                 arrays = getattr(captured, kind)
                 if arrays is not None:
                     for statistics in measure(arrays.weights, kind, _keys(pair, kind)):
                         sums.setdefault(statistics.head, []).append(statistics)
+    if not heads:
+        raise UserError("this model has no attention: there are no heads to measure")
     passes = len(heads) + 2
     tell(1, passes)
     loss = _loss(model, batches, [], tokens)
@@ -54,16 +59,9 @@ def study_heads(
     for done, head in enumerate(heads, 3):
         importance[head] = _loss(model, batches, [head], tokens) - loss
         tell(done, passes)
-    shared = {kind for kind in KINDS for layer in [len(getattr(model.attentions(), kind))] if layer == 1}
-    layers = {kind: 1 + max((head.layer for head in sums if head.kind == kind), default=0) for kind in KINDS}
     return HeadStudy(
         heads=tuple(
-            HeadFigures(
-                statistics=_mean(some),
-                # A module that is applied again and again is switched off at every step or at none.
-                importance=None if head.kind in shared and layers[head.kind] > 1 else importance.get(head),
-            )
-            for head, some in sums.items()
+            HeadFigures(statistics=_mean(some), importance=importance.get(head)) for head, some in sums.items()
         ),
         loss=loss,
         sentences=sum(map(len, batches)),

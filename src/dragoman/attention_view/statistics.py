@@ -70,8 +70,8 @@ class HeadFigures:
 
     statistics  means over all queries
     importance  by how much the loss (nats per target token) grows when the head is off (Michel et al., "Are Sixteen
-                Heads Really Better than One?", 2019); below 0, the model is better without it. None: the head cannot be
-                switched off by itself, as a step of a Universal Transformer
+                Heads Really Better than One?", 2019); below 0, the model is better without it. A head of a Universal
+                Transformer is off at all steps, or at none: its importance stands at the first, and is None at others
     """
 
     statistics: HeadStatistics

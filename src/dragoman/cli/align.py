@@ -44,7 +44,14 @@ class Align:
 
         translator = Translator.load(self.model, device=self.device, engine="torch")
         read = self.pairs if self.gold is not None else max(self.pairs, self.lexicon_pairs)
-        corpus = list(islice(read_pairs(parse_corpus(self.corpus)), read))
+        every = list(islice(read_pairs(parse_corpus(self.corpus)), read))
+        fits = translator.fits(every)
+        if self.gold is not None and not all(fits):
+            raise UserError(
+                f"{self.corpus}: pair {fits.index(False) + 1} has more than {translator.max_source_tokens:,} subwords on "
+                "a side, too many to align as one: take it out, and its line of the reference"
+            )
+        corpus = [pair for pair, fit in zip(every, fits, strict=True) if fit]
         if not corpus or self.pairs < 1:
             raise UserError(f"{self.corpus}: no pairs to align")
         pairs = corpus[: self.pairs]

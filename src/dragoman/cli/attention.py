@@ -105,12 +105,11 @@ class Attention:
 
         if self.sentences < 1 or self.prune < 0:
             raise UserError("--sentences must be at least 1, and --prune at least 0")
-        pairs = [pair for pair in islice(read_pairs(parse_corpus(self.text)), self.sentences) if all(pair)]
+        read = list(islice(read_pairs(parse_corpus(self.text)), self.sentences))
+        pairs = [pair for pair, fits in zip(read, translator.fits(read), strict=True) if fits and all(pair)]
         if not pairs:
             raise UserError(f"{self.text} has no pairs to measure on")
         study = _watched_study(translator, pairs)
-        if self.prune >= sum(each.importance is not None for each in study.heads):
-            raise UserError(f"--prune {self.prune}: the model has only {len(study.heads)} heads, and needs one")
         write_atomically(out, build_report(study, f"The heads of {self.model} on {self.text}").encode())
         rows = [[name_of(each), each.statistics.role[0], *cells(each)] for each in by_importance(study.heads)]
         table = [["head", "looks at", *COLUMNS], *rows]
@@ -120,6 +119,11 @@ class Attention:
             right = [f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True)]
             print("  ".join([*left, *right]).rstrip())
         print(f"on {study.sentences:,} pairs of {self.text}, loss {study.loss:.3f} nats per token\n{out}")
+        if len(pairs) < len(read):
+            print(f"{len(read) - len(pairs):,} pairs were left out: empty, or longer than any in training")
+        heads = sum(each.importance is not None for each in study.heads)
+        if self.prune >= heads:
+            raise UserError(f"--prune {self.prune}: the model has {heads} heads, and one must be left")
         if self.prune:
             self._pruned(translator, pairs, study.least_important(self.prune))
 

@@ -259,6 +259,12 @@ def _alignment(
 ) -> "AlignmentScores":
     from dragoman.evaluation.alignment import score_alignments
 
+    fits = translator.fits(pairs)
+    if not all(fits):
+        raise UserError(
+            f"pair {fits.index(False) + 1} has more than {translator.max_source_tokens:,} subwords on a side, too many "
+            "to align as one: take it out, and its line of the reference"
+        )
     return score_alignments(translator.align(pairs, by), gold)
 
 

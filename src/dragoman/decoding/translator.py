@@ -333,20 +333,15 @@ class Translator:
         from dragoman.attention_view.attention_map import AttentionMap, Candidate, Without
         from dragoman.attention_view.capture import capture
 
-        text, _ = _read(text)
+        text = _read(text)[0]
+        self._check_length("text", text, self.tokenizer.encode_source)
         translation = self.translate([text])[0].text if target is None else _read(target)[0]
-        for what, line in (("text", text), ("target", target)):
-            if line is not None and not line:
-                raise UserError(f"the {what} is empty: give one with words in it to see the attention for")
+        self._check_length("translation", translation, self.tokenizer.encode_target)
         [source], [output] = self._encode_pairs([(text, translation)])
-        for what, ids in (("text", source), ("translation", output)):
-            if len(ids) > self.max_source_tokens:
-                raise UserError(
-                    f"the {what} has {len(ids):,} subwords, and attention is shown for at most "
-                    f"{self.max_source_tokens:,}, the longest of training: give a shorter one, a sentence at a time"
-                )
         model = self.model
         [captured] = capture(model, [source], [output], details=details)
+        if captured.encoder_self is captured.decoder_self is captured.encoder_decoder is None:
+            raise UserError("this model has no attention: there is nothing to see")
         [score] = self._in_torch.score([source], [output], length_penalty=1.0)
         heads = ablation.heads_of(model, captured) if without_heads else []
         without, whole = ablation.without_each(model, source, output, heads)
@@ -403,6 +398,13 @@ class Translator:
         """
         return self._in_torch.only_model
 
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Whether a pair is short enough to be looked at as one piece: at most `max_source_tokens` on either side."""
+        return [
+            max(len(source), len(target)) <= self.max_source_tokens
+            for source, target in zip(*self._encode_pairs(pairs), strict=True)
+        ]
+
     def figures(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Figure]:
         """What the model reports of its own on pairs of (source, target), each taken as one piece.
 
@@ -413,6 +415,16 @@ class Translator:
     @cached_property
     def _in_torch(self) -> TorchSearcher:
         return self._load_in_torch()
+
+    def _check_length(self, what: str, line: str, encode: Callable[[Sequence[str]], list[list[int]]]) -> None:
+        [ids] = encode([line])
+        if not ids:
+            raise UserError(f"the {what} is empty: give one with words in it to see the attention for")
+        if len(ids) > self.max_source_tokens:
+            raise UserError(
+                f"the {what} has {len(ids):,} subwords, and attention is shown for at most {self.max_source_tokens:,}, "
+                "the longest of training: give a shorter one, a sentence at a time"
+            )
 
     def _tokenized(self, pairs: Sequence[tuple[str, str]]) -> list[TokenizedPair]:
         return [self._tokenized_pair(source, target) for source, target in zip(*self._encode_pairs(pairs), strict=True)]
