@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.decoding.alignment import AlignmentHead
 from tests.system.command_line import dragoman, make_workplace
 
 PNG = b"\x89PNG"
@@ -165,3 +166,15 @@ def test_a_reference_that_does_not_fit_is_refused(
     arguments = (workplace / "model", workplace / "test.tsv", "--gold", tmp_path / "gold.txt")
     assert dragoman(monkeypatch, "align", *arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["align", "evaluate"])
+def test_a_pair_that_is_too_long_to_align_is_named(
+    workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    AlignmentHead(layer=0, head=0, read=False).save(workplace / "model")
+    (tmp_path / "long.tsv").write_text("one\teins\n" + "one " * 500 + "\teins\n")
+    (tmp_path / "gold.txt").write_text("0-0\n0-0\n")
+    option = "--gold" if verb == "align" else "--alignment"
+    assert dragoman(monkeypatch, verb, workplace / "model", tmp_path / "long.tsv", option, tmp_path / "gold.txt") == 2
+    assert "pair 2 has more than" in capsys.readouterr().err

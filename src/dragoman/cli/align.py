@@ -30,7 +30,7 @@ class Align:
         """Try every head, write the best."""
         from itertools import islice
 
-        from dragoman.cli.gold import read_gold
+        from dragoman.cli.gold import check_fit, read_gold
         from dragoman.data.readers import parse_corpus, read_pairs
         from dragoman.decoding.alignment import ALIGNMENT_FILE, AlignmentHead, lexical_links
         from dragoman.decoding.translator import Translator
@@ -46,11 +46,8 @@ class Align:
         read = self.pairs if self.gold is not None else max(self.pairs, self.lexicon_pairs)
         every = list(islice(read_pairs(parse_corpus(self.corpus)), read))
         fits = translator.fits(every)
-        if self.gold is not None and not all(fits):
-            raise UserError(
-                f"{self.corpus}: pair {fits.index(False) + 1} has more than {translator.max_source_tokens:,} subwords on "
-                "a side, too many to align as one: take it out, and its line of the reference"
-            )
+        if self.gold is not None:
+            check_fit(translator, every, self.corpus)
         corpus = [pair for pair, fit in zip(every, fits, strict=True) if fit]
         if not corpus or self.pairs < 1:
             raise UserError(f"{self.corpus}: no pairs to align")

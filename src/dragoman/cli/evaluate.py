@@ -107,7 +107,7 @@ class Evaluate:
             max_source_tokens=translator.max_source_tokens,
             engine=translator.engine,
             comparison=comparison,
-            alignment=None if aligned_by is None else _alignment(translator, pairs, gold, aligned_by),
+            alignment=None if aligned_by is None else _alignment(translator, pairs, self.test, gold, aligned_by),
         )
         if self.json:
             about = {"metric": self.metric, "pairs": len(pairs), "beam": self.beam}
@@ -255,16 +255,16 @@ class Score:
 
 
 def _alignment(
-    translator: "Translator", pairs: "Sequence[Pair]", gold: "Sequence[Reference]", by: "AlignmentHead"
+    translator: "Translator",
+    pairs: "Sequence[Pair]",
+    where: str,
+    gold: "Sequence[Reference]",
+    by: "AlignmentHead",
 ) -> "AlignmentScores":
+    from dragoman.cli.gold import check_fit
     from dragoman.evaluation.alignment import score_alignments
 
-    fits = translator.fits(pairs)
-    if not all(fits):
-        raise UserError(
-            f"pair {fits.index(False) + 1} has more than {translator.max_source_tokens:,} subwords on a side, too many "
-            "to align as one: take it out, and its line of the reference"
-        )
+    check_fit(translator, pairs, where)
     return score_alignments(translator.align(pairs, by), gold)
 
 

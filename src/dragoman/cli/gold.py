@@ -10,6 +10,7 @@ from dragoman.errors import UserError
 
 if TYPE_CHECKING:
     from dragoman.data.readers import Pair
+    from dragoman.decoding.translator import Translator
     from dragoman.evaluation.alignment import Reference
 
 
@@ -34,3 +35,13 @@ def read_gold(path: Path, pairs: Sequence[Pair], whose: str) -> list[Reference]:
                     f"target {sizes[1]}, counted from 0"
                 )
     return references
+
+
+def check_fit(translator: Translator, pairs: Sequence[Pair], where: str) -> None:
+    """Raise UserError for a pair that is too long to be aligned as one piece."""
+    for number, fits in enumerate(translator.fits(pairs), 1):
+        if not fits:
+            raise UserError(
+                f"{where}: pair {number} has more than {translator.max_source_tokens:,} subwords on a side, too many "
+                "to align as one: take it out, and its line of the reference"
+            )
