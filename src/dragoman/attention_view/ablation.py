@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dragoman.attention_view.arrays import Captured
@@ -18,12 +18,18 @@ POSITIONS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
-class Ablated:
-    """What the model says without a head, and the log-probability (nats) of what it says with it."""
+class Without:
+    """What the model says without some heads, and the log-probability (nats) of what it says with them."""
 
-    head: Head
     output: list[int]
     log_probability: float
+
+
+@dataclass(frozen=True)
+class Ablated(Without):
+    """Without one head."""
+
+    head: Head
 
 
 def heads_of(model: Seq2Seq, captured: Captured) -> list[Head]:
@@ -56,10 +62,18 @@ def without_each(
                 outputs = greedy(model, sources)
                 totals = log_probabilities(model, sources, [target] * len(sources))
             ablated += [
-                Ablated(head, output.tokens, total) for head, output, total in zip(some, outputs, totals, strict=False)
+                Ablated(output.tokens, total, head) for head, output, total in zip(some, outputs, totals, strict=False)
             ]
             whole = outputs[-1].tokens
     return ablated, whole
+
+
+def without_all(model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Collection[Head]) -> Without:
+    """Switch all of `heads` off at once."""
+    with inference([model]), heads_off(model, [heads]):
+        [output] = greedy(model, [source])
+        [total] = log_probabilities(model, [source], [target])
+    return Without(output.tokens, total)
 
 
 def log_probabilities(

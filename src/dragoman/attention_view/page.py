@@ -49,8 +49,11 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _STATIC = resources.files("dragoman.attention_view") / "static"
 
 
-def build_page(attention: AttentionMap) -> str:
+def build_page(attention: AttentionMap, *, live: bool = False) -> str:
     """A page that needs neither network nor server.
+
+    A live one is for `serving.attention`: it asks what it comes from, and nothing else, what the model says without
+    several heads.
 
     Raises:
         UserError: when there are more than `LONGEST` tokens on either side.
@@ -65,16 +68,18 @@ def build_page(attention: AttentionMap) -> str:
         "title": _as_html(attention.text[:80]),
         "style": _read("style.css"),
         "d3": f"/*\n{_read('vendor/d3.LICENSE')}*/\n{_read('vendor/d3.min.js')}",
-        "payload": json.dumps(_payload(attention), allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
-        "script": "\n".join(_read(f"{name}.js") for name in SCRIPTS),
+        "connect": "'self'" if live else "'none'",
+        "payload": _payload(attention, live).translate(_ESCAPES),
+        "script": "\n".join(_read(f"{name}.js") for name in (*(("live",) if live else ()), *SCRIPTS)),
     }
     # In one go: what a part says is never taken for the name of another.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
 
 
-def _payload(attention: AttentionMap) -> dict[str, object]:
+def _payload(attention: AttentionMap, live: bool) -> str:
     numbers = _Numbers()
-    return {
+    values = {
+        "live": live,
         "text": attention.text,
         "translation": attention.translation,
         "logProbability": _finite(attention.log_probability),
@@ -93,6 +98,7 @@ def _payload(attention: AttentionMap) -> dict[str, object]:
         ],
         "numbers": numbers.packed(),
     }
+    return json.dumps(values, allow_nan=False, separators=(",", ":"))
 
 
 def _row(tokens: Sequence[str]) -> dict[str, object]:

@@ -37,6 +37,10 @@ class Attention:
     """Of a picture: this layer, from 1, with --head; all heads of all layers if not given."""
     head: int | None = None
     """Of a picture: this head, from 1."""
+    serve: bool = False
+    """Show the page at an address of this machine instead, where several heads can be switched off together."""
+    port: int = 0
+    """Of --serve; 0 takes one that is free."""
     quick: bool = False
     """Of a page: leave out what happens without each head, which takes as long as some translations."""
     report: Path | None = None
@@ -53,12 +57,18 @@ class Attention:
         from dragoman.attention_view.attention_map import SUFFIXES
         from dragoman.decoding.translator import Translator
 
-        if (self.out is None) == (self.report is None):
-            raise UserError("give --out page.html for one sentence, or --report report.html for a corpus")
+        if [self.out is not None, self.report is not None, self.serve].count(True) != 1:
+            raise UserError(
+                "give --out page.html for one sentence, --serve to look at it here, or --report report.html for a "
+                "corpus"
+            )
         if (self.layer is None) != (self.head is None):
             raise UserError("--layer and --head go together: give both for one head, none for all")
         if self.prune and self.report is None:
             raise UserError("--prune needs --report and a corpus")
+        if self.serve:
+            self._serve(Translator.load(self.model, device=self.device))
+            return
         path = self.out or self.report
         assert path is not None
         if self.out is not None and path.suffix not in SUFFIXES:
@@ -95,6 +105,14 @@ class Attention:
         else:
             attention.save(out)
         print(f"{attention.text}\n{attention.translation}\n{out}")
+
+    def _serve(self, translator: Translator) -> None:
+        from dragoman.serving.attention import AttentionServer
+
+        attention = translator.attention(self.text, self.target, without_heads=True)
+        with AttentionServer(translator, attention, self.port) as server:
+            print(f"{server.url}   (until Control-C)", flush=True)
+            server.serve_forever()
 
     def _corpus(self, translator: Translator, out: Path) -> None:
         from itertools import islice

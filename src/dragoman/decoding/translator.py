@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -22,6 +22,7 @@ from dragoman.models.description import load_description
 
 if TYPE_CHECKING:
     from dragoman.attention_view.attention_map import AttentionMap
+    from dragoman.attention_view.kinds import Head
     from dragoman.attention_view.statistics import HeadStudy
     from dragoman.decoding.alignment import AlignmentHead, Link, TokenizedPair
     from dragoman.decoding.sampling import SamplingConfig
@@ -367,6 +368,18 @@ class Translator:
             ),
             with_all=one_line(with_all),
         )
+
+    def without(self, attention: AttentionMap, heads: Collection[Head]) -> tuple[str, float]:
+        """What the model says to the text of a map with these heads off, and what it gives to the map's translation.
+
+        By greedy search; the log-probability is in nats. `attention` is of this translator.
+        """
+        from dragoman.attention_view import ablation
+
+        [source], [output] = self._encode_pairs([(attention.text, attention.translation)])
+        found = ablation.without_all(self.model, source, output, heads)
+        [said] = self.tokenizer.decode_target([found.output])
+        return one_line(said), found.log_probability
 
     def study_heads(
         self, pairs: Sequence[tuple[str, str]], *, tell: Callable[[int, int], None] | None = None

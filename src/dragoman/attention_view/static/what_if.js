@@ -5,7 +5,8 @@ function whatIfView(panel) {
     panel,
     "What if a head were missing?",
     "Each cell is one head, switched off alone. Its number is the change in the log-probability that the model gives " +
-      "to the translation above: below zero, the head had helped. Choose a cell to see what the model says without it.",
+      "to the translation above: below zero, the head had helped. Choose a cell to see what the model says without it." +
+      (payload.live ? " With Shift, more heads go: the model is asked what it says without all of them." : ""),
   );
   if (!payload.without.length) {
     note(
@@ -24,6 +25,8 @@ function whatIfView(panel) {
   const reach = d3.max(all, (each) => Math.abs(each.change)) || 1;
   // What matters most is shown first.
   let chosen = d3.least(all, (each) => each.change) ?? all[0];
+  // Several heads at once, which only a server can tell about; otherwise `chosen` alone.
+  let off = [chosen];
   const result = panel.append("section").attr("class", "result").attr("aria-live", "polite");
   const grids = panel.append("div").attr("class", "what-if-grids");
   const settles = [];
@@ -62,7 +65,12 @@ function whatIfView(panel) {
       .attr("aria-label", (each) => `Layer ${each.layer + 1}, head ${each.head + 1}: ${signed(each.change, 2)}`)
       .text((each) => signed(each.change, 2))
       .on("click", (event, each) => {
-        chosen = each;
+        if (payload.live && event.shiftKey) {
+          const others = off.filter((one) => one !== each);
+          off = others.length < off.length && others.length ? others : [...others, each];
+        } else off = [each];
+        if (off.length === 1) chosen = off[0];
+        else ask(off);
         update();
       });
     return roving(table.node(), "button", {
@@ -77,13 +85,31 @@ function whatIfView(panel) {
       .selectAll("button")
       .style("background-color", (each) => colours(each.change / reach || 0))
       .style("color", (each) => inkOn(colours(each.change / reach || 0)))
-      .attr("aria-pressed", (each) => String(each === chosen));
+      .attr("aria-pressed", (each) => String(off.includes(each)));
     settles.forEach((settle) => settle());
     drawLegend(colours);
+    if (off.length === 1)
+      show(
+        `Without ${KIND_NAMES[chosen.kind].toLowerCase()}, layer ${chosen.layer + 1}, head ${chosen.head + 1}`,
+        chosen,
+      );
+  }
+
+  /** What the model says without all of these; an answer that comes too late, for other heads, is not shown. */
+  async function ask(heads) {
+    result.attr("aria-busy", "true");
+    try {
+      const found = await askWithout(heads);
+      if (off === heads) show(`Without ${heads.length} heads`, { ...found, change: found.logProbability - total });
+    } catch (error) {
+      if (off === heads) note(result.text(""), `The model could not be asked: ${error.message}`);
+    }
+    if (off === heads) result.attr("aria-busy", null);
+  }
+
+  function show(title, chosen) {
     result.selectAll("*").remove();
-    result
-      .append("h3")
-      .text(`Without ${KIND_NAMES[chosen.kind].toLowerCase()}, layer ${chosen.layer + 1}, head ${chosen.head + 1}`);
+    result.append("h3").text(title);
     // Without a head the search is greedy; so it must be with it, or the search would seem the head's doing.
     const [kept, other] = differences(payload.withAll, chosen.translation);
     const lines = result.append("dl").attr("class", "compare");

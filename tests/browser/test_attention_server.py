@@ -1,0 +1,107 @@
+"""The page as it is served: several heads go at once, and nobody else is answered."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dragoman.attention_view.kinds import Head
+from dragoman.errors import UserError
+from dragoman.serving.attention import LONGEST_REQUEST, AttentionServer
+from tests.small_translator import random_translator
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+HEADS = [Head("encoder_self", 0, 1), Head("encoder_decoder", 0, 0)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[AttentionServer]:
+    translator = random_translator()
+    attention = translator.attention("the lamp is on", "the door is open", without_heads=True)
+    with AttentionServer(translator, attention) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(
+    server: AttentionServer, body: bytes, headers: dict[str, str] | None = None, path: str = "/without"
+) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=10)  # type: ignore[arg-type]
+    connection.request("POST", path, body, {"Content-Type": "application/json", **(headers or {})})
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_several_heads_are_switched_off_by_shift(server: AttentionServer, browser: Browser) -> None:
+    page = browser.new_page()
+    noise: list[str] = []
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.on("console", lambda message: noise.append(message.text))
+    page.goto(server.url)
+    page.click("#tab-what-if")
+    panel = page.locator("#panel-what-if")
+    cells = panel.locator("section").filter(has=page.locator("table.what-if"))
+    cells.nth(0).locator("td button").nth(1).click()
+    cells.nth(2).locator("td button").nth(0).click(modifiers=["Shift"])
+    panel.get_by_role("heading", name="Without 2 heads").wait_for()
+    said, log_probability = server.translator.without(server.attention, HEADS)
+    change = f"{log_probability - server.attention.log_probability:+.2f}".replace("-", "−")
+    assert f"({change})" in panel.locator(".change").inner_text()
+    assert panel.locator("dd").nth(1).inner_text() == (said or "(nothing)")
+    assert panel.locator("td button[aria-pressed=true]").count() == 2
+    # Shift again puts a head back.
+    cells.nth(0).locator("td button").nth(1).click(modifiers=["Shift"])
+    assert panel.locator(".result h3").inner_text() == "Without encoder–decoder attention, layer 1, head 1"
+    assert noise == []
+    page.close()
+
+
+def test_what_it_says_without_one_head_is_what_the_map_says(server: AttentionServer) -> None:
+    for each in server.attention.without[:3]:
+        status, body = ask(server, json.dumps([each.head]).encode())
+        assert status == 200
+        assert json.loads(body) == {
+            "translation": each.translation,
+            "logProbability": pytest.approx(each.log_probability, abs=1e-3),
+        }
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "path", "status"),
+    [
+        (b"[", {}, "/without", 400),
+        (b"[" * 30_000, {}, "/without", 400),
+        (b"{}", {}, "/without", 400),
+        (b'[["encoder_self", 0, 99]]', {}, "/without", 400),
+        (b'[["encoder_self", true, 0]]', {}, "/without", 400),
+        (b'[["__class__", 0, 0]]', {}, "/without", 400),
+        (b"\xff", {}, "/without", 400),
+        (b"[]", {"Content-Type": "text/plain"}, "/without", 415),
+        (b"[]", {"Content-Length": "-1"}, "/without", 413),
+        (b"[]", {"Content-Length": str(LONGEST_REQUEST + 1)}, "/without", 413),
+        (b"[]", {"Host": "evil.example"}, "/without", 404),
+        (b"[]", {}, "/../etc/passwd", 404),
+    ],
+)
+def test_other_requests_are_refused(
+    server: AttentionServer, body: bytes, headers: dict[str, str], path: str, status: int
+) -> None:
+    assert ask(server, body, headers, path)[0] == status
+    assert ask(server, b"[]")[0] == 200
+
+
+def test_a_port_that_is_taken_is_named(server: AttentionServer) -> None:
+    with pytest.raises(UserError, match="cannot be used"):
+        AttentionServer(server.translator, server.attention, server.server_address[1])
