@@ -403,7 +403,9 @@ def test_the_policy_stops_whatever_would_leave_the_page(browser: Browser, tmp_pa
             const frame = document.createElement("iframe");
             frame.src = "http://127.0.0.1:9/";
             document.body.append(frame);
-            await new Promise((resolve) => setTimeout(resolve, 50));
+            // The frame's complaint comes when the browser has time for it.
+            for (let waited = 0; seen.length < 2 && waited < 100; waited++)
+                await new Promise((resolve) => setTimeout(resolve, 50));
             return [failed, ...seen];
         }"""
     )
@@ -471,22 +473,6 @@ def test_a_narrow_window_has_nothing_off_its_side(open_page: Opener) -> None:
     for view in VIEWS:
         open_view(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= 430
-
-
-def test_in_a_notebook_the_page_works_in_its_frame(browser: Browser, tmp_path: Path) -> None:
-    """As Jupyter shows it: what `_repr_html_` gives, amid another page."""
-    attention = made_attention()
-    html = attention._repr_html_()
-    assert html is not None
-    file = tmp_path / "notebook.html"
-    file.write_text(f"<!doctype html><meta charset='utf-8'><h1>a notebook</h1>{html}", encoding="utf-8")
-    page = browser.new_page()
-    page.goto(file.as_uri())
-    frame = page.frame_locator("iframe")
-    frame.locator("#tab-translation").click()
-    assert frame.locator("#panel-translation h2").is_visible()
-    assert frame.locator("#text").inner_text() == attention.text
-    page.close()
 
 
 def test_a_missing_head_is_compared_with_the_same_search(open_page: Opener) -> None:
