@@ -83,6 +83,16 @@ def test_mistakes_are_explained_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_path_that_cannot_be_written_is_named(
+    workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken.html"
+    taken.mkdir()
+    assert dragoman(monkeypatch, "attention", workplace / "model", "one", "--quick", "--out", taken) == 2
+    assert f"{taken} cannot be written: Is a directory" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.html"]
+
+
 def test_what_is_no_model_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -101,9 +103,11 @@ class Attention:
                 picture = draw_head(attention, Head(self.kind, self.layer - 1, self.head - 1), form)
             else:
                 picture = draw_heads(attention, form, self.kind)
-            write_atomically(out, picture)
+            with _written(out):
+                write_atomically(out, picture)
         else:
-            attention.save(out)
+            with _written(out):
+                attention.save(out)
         print(f"{attention.text}\n{attention.translation}\n{out}")
 
     def _serve(self, translator: Translator) -> None:
@@ -128,7 +132,8 @@ class Attention:
         if not pairs:
             raise UserError(f"{self.text} has no pairs to measure on")
         study = _watched_study(translator, pairs)
-        write_atomically(out, build_report(study, f"The heads of {self.model} on {self.text}").encode())
+        with _written(out):
+            write_atomically(out, build_report(study, f"The heads of {self.model} on {self.text}").encode())
         rows = [[name_of(each), each.statistics.role[0], *cells(each)] for each in by_importance(study.heads)]
         table = [["head", "looks at", *COLUMNS], *rows]
         widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
@@ -160,6 +165,15 @@ class Attention:
 
         names = ", ".join(f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}" for head in heads)
         print(f"without {names}:\nBLEU {bleu([]):.2f} before, {bleu(heads):.2f} after")
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Let what keeps `path` from being written be a UserError that names it; files are written under another name."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _watched_study(translator: Translator, pairs: list[Pair]) -> HeadStudy:
