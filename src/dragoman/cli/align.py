@@ -45,10 +45,13 @@ class Align:
         translator = Translator.load(self.model, device=self.device, engine="torch")
         read = self.pairs if self.gold is not None else max(self.pairs, self.lexicon_pairs)
         every = list(islice(read_pairs(parse_corpus(self.corpus)), read))
-        fits = translator.fits(every)
+        # What is wrong with a reference should show before every head has been tried.
         if self.gold is not None:
             check_fit(translator, every, self.corpus)
-        corpus = [pair for pair, fit in zip(every, fits, strict=True) if fit]
+            corpus, references = every, read_gold(self.gold, every, f"of {self.corpus}")
+        else:
+            corpus = [pair for pair, fits in zip(every, translator.fits(every), strict=True) if fits]
+            references = []
         if not corpus or self.pairs < 1:
             raise UserError(f"{self.corpus}: no pairs to align")
         pairs = corpus[: self.pairs]
@@ -58,7 +61,6 @@ class Align:
                 found.setdefault(each, []).append(links)
         found["diagonal"] = [diagonal(len(words(pair.source)), len(words(pair.target))) for pair in pairs]
         if self.gold is not None:
-            references = read_gold(self.gold, pairs, f"of {self.corpus}")
             known, judge = sum(len(each.sure) for each in references), "links of the reference"
             scores = {head: score_alignments(links, references) for head, links in found.items()}
         else:

@@ -82,11 +82,16 @@ class Evaluate:
             from dragoman.cli.gold import read_gold
             from dragoman.decoding.alignment import AlignmentHead
 
+            # What is wrong with the reference should show before the test set has been translated.
             aligned_by, gold = AlignmentHead.load(self.model), read_gold(self.alignment, pairs, f"of {self.test}")
         if self.against is not None:
             # What is wrong with it should show before the test set has been translated.
             load_description(self.against)
         translator = self._load(self.model)
+        if aligned_by is not None:
+            from dragoman.cli.gold import check_fit
+
+            check_fit(translator, pairs, self.test)
         translations = self._translate(translator, task.sources)
         outputs = [translation.text for translation in translations]
         if self.output is not None:
@@ -107,7 +112,7 @@ class Evaluate:
             max_source_tokens=translator.max_source_tokens,
             engine=translator.engine,
             comparison=comparison,
-            alignment=None if aligned_by is None else _alignment(translator, pairs, self.test, gold, aligned_by),
+            alignment=None if aligned_by is None else _alignment(translator, pairs, gold, aligned_by),
         )
         if self.json:
             about = {"metric": self.metric, "pairs": len(pairs), "beam": self.beam}
@@ -257,14 +262,11 @@ class Score:
 def _alignment(
     translator: "Translator",
     pairs: "Sequence[Pair]",
-    where: str,
     gold: "Sequence[Reference]",
     by: "AlignmentHead",
 ) -> "AlignmentScores":
-    from dragoman.cli.gold import check_fit
     from dragoman.evaluation.alignment import score_alignments
 
-    check_fit(translator, pairs, where)
     return score_alignments(translator.align(pairs, by), gold)
 
 

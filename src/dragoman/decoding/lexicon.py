@@ -33,11 +33,6 @@ class Lexicon:
         """[E], s of every entry, ascending."""
         return self.codes >> 32
 
-    @property
-    def targets(self) -> Ints:
-        """[E], t of every entry."""
-        return self.codes & 0xFFFFFFFF
-
     def of(self, source: Sequence[int], target: Sequence[int]) -> Floats:
         """[S, T], p(target[t] | source[s]); 0 for what never occurred together."""
         # [S, 1] + [T] -> [S, T]

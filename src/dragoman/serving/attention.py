@@ -10,7 +10,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from dragoman.attention_view.attention_map import AttentionMap
-from dragoman.attention_view.kinds import KINDS, Head
+from dragoman.attention_view.kinds import Head
 from dragoman.attention_view.page import build_page
 from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
@@ -60,10 +60,9 @@ class AttentionServer(HTTPServer):
         return {"translation": translation, "logProbability": log_probability}
 
     def _head(self, asked: object) -> Head:
-        known = {each.head for each in self.attention.without}
-        match asked:
-            case [str(kind), int(layer), int(head)] if kind in KINDS and (kind, layer, head) in known:
-                return next(each for each in known if each == (kind, layer, head))
+        for each in self.attention.without:
+            if asked == list(each.head):
+                return each.head
         raise ValueError("the request names a head that the model does not have")
 
 
