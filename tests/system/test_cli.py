@@ -3,11 +3,13 @@
 import gzip
 import io
 import json
+import math
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -149,6 +151,30 @@ def test_evaluate_prints_scores_signatures_examples_and_significance(
     assert figures["perplexity"] > 1
     assert (figures["metric"], figures["pairs"], figures["split"], figures["beam"]) == ("translation", 12, 0, 4)
     assert "figures" not in figures
+
+
+def test_evaluate_scores_an_ensemble(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    def figures(*models: str | Path) -> dict[str, Any]:
+        assert dragoman(monkeypatch, "evaluate", *models, workplace / "test.tsv", "--json") == 0
+        return dict(json.loads(capfdbinary.readouterr().out))
+
+    one, other = figures(workplace / "model", "--engine", "torch"), figures(workplace / "other", "--engine", "torch")
+    ensemble = ("--ensemble", workplace / "other", "--output", workplace / "ensemble.txt")
+    assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, "--json") == 0
+    both = json.loads(capfdbinary.readouterr().out)
+    assert both["engine"].endswith("an ensemble of 2 models")
+    # The logarithm of a mean is not below the mean of logarithms.
+    assert both["perplexity"] < math.sqrt(one["perplexity"] * other["perplexity"])
+    sources = [line.split("\t")[0] + "\n" for line in (workplace / "test.tsv").read_text().splitlines()]
+    (workplace / "sources.txt").write_text("".join(sources))
+    translate = ("translate", workplace / "model", workplace / "sources.txt", "--ensemble", workplace / "other")
+    assert dragoman(monkeypatch, *translate) == 0
+    assert capfdbinary.readouterr().out.decode() == (workplace / "ensemble.txt").read_text()
+    gold = ("--alignment", workplace / "gold.txt")
+    assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, *gold) == 2
+    assert b"not of an ensemble" in capfdbinary.readouterr().err
 
 
 def hostile_pairs(path: Path) -> Path:

@@ -34,6 +34,9 @@ class Evaluate:
     """translation: BLEU, chrF, TER. symbols, which white space separates (letters to copy, phonemes): error rates and
     accuracies. summary: ROUGE, against the lead of the source. For the last two, lines of one source are its several
     references: it is translated and counted once."""
+    ensemble: tuple[Path, ...] = ()
+    """A further model of the same vocabulary, whose probabilities are averaged with the others'; may be given several
+    times."""
     against: Path | None = None
     """Another model directory: how sure is the difference?"""
     beam: int = 4
@@ -73,6 +76,8 @@ class Evaluate:
 
         if self.length_bounds and self.metric != "symbols":
             raise UserError("--length-bounds needs --metric symbols")
+        if self.ensemble and self.alignment is not None:
+            raise UserError("--alignment is of one model, not of an ensemble: leave out one of the two")
         pairs = list(read_pairs(parse_corpus(self.test)))
         if not pairs:
             raise UserError(f"{self.test} has no pairs to evaluate on")
@@ -87,7 +92,7 @@ class Evaluate:
         if self.against is not None:
             # What is wrong with it should show before the test set has been translated.
             load_description(self.against)
-        translator = self._load(self.model)
+        translator = self._load(self.model, *self.ensemble)
         if aligned_by is not None:
             from dragoman.cli.gold import check_fit
 
@@ -142,11 +147,11 @@ class Evaluate:
             return Symbols(pairs, _bounds(self.length_bounds))
         return Summaries(pairs, language) if self.metric == "summary" else Translations(pairs, language)
 
-    def _load(self, directory: Path) -> "Translator":
+    def _load(self, *directories: Path) -> "Translator":
         from dragoman.decoding.translator import Translator
 
         return Translator.load(
-            directory,
+            *directories,
             device=self.device,
             engine=self.engine,
             precision=self.precision,

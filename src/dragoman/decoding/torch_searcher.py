@@ -64,7 +64,8 @@ class TorchSearcher:
     def description(self) -> str:
         """See `Searcher`."""
         precision = str(next(self._engine.models[0].parameters()).dtype).removeprefix("torch.")
-        return f"torch, {precision}, {self.device}"
+        models = len(self._engine.models)
+        return f"torch, {precision}, {self.device}" + (f", an ensemble of {models} models" if models > 1 else "")
 
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Searcher`."""
