@@ -10,7 +10,7 @@ import torch
 
 from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import TokenizerConfig, train_tokenizer
-from dragoman.decoding import translator as translator_module
+from dragoman.decoding import lines as lines_module
 from dragoman.decoding.choice import EngineName, choose_engine
 from dragoman.decoding.sampling import SamplingConfig
 from dragoman.decoding.search import Piece, SearchConfig
@@ -181,7 +181,7 @@ def test_pieces_are_joined_without_spaces_in_scripts_that_have_none() -> None:
 
 
 def test_a_stream_keeps_order_and_reads_only_so_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator_module, "LINES_AHEAD", 10)
+    monkeypatch.setattr(lines_module, "LINES_AHEAD", 10)
     translator, _ = copy_translator()
     taken = 0
 
@@ -199,7 +199,7 @@ def test_a_stream_keeps_order_and_reads_only_so_far_ahead(monkeypatch: pytest.Mo
 
 
 def test_a_stream_counts_characters_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator_module, "CHARACTERS_AHEAD", 10)
+    monkeypatch.setattr(lines_module, "CHARACTERS_AHEAD", 10)
     translator, _ = copy_translator()
     lines = iter(["the", "lamp", "kitchen", "is"])
     stream = translator.translate_stream(lines)

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from dragoman.attention_view.arrays import AttentionArrays
 from dragoman.attention_view.capture import capture
 from dragoman.attention_view.words import Words
+from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.lexicon import learn_lexicon
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
@@ -77,6 +78,16 @@ class TokenizedPair:
     target: list[int]
     source_words: Words
     target_words: Words
+
+    @classmethod
+    def of(cls, source: list[int], target: list[int], tokenizer: Tokenizer) -> Self:
+        """The ids with their words."""
+        return cls(
+            source,
+            target,
+            Words.of(tokenizer.source_texts(source), only_spaces=True),
+            Words.of(tokenizer.target_texts(target), only_spaces=True),
+        )
 
 
 def alignment_heads(arrays: AttentionArrays) -> Iterator[AlignmentHead]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from dragoman.attention_view.words import Words
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.choice import EngineName, PrecisionName, choose_engine
+from dragoman.decoding.lines import portions, read_line, with_prefixes
 from dragoman.decoding.native.searcher import NativeSearcher
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig, Searcher
 from dragoman.decoding.segmenting import first_words, join, one_line, segment
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from dragoman.models.seq2seq import Seq2Seq
 
 DEFAULT_SEARCH = SearchConfig()
-# A stream reads at most so much ahead of what it has returned.
-LINES_AHEAD = 2000
-CHARACTERS_AHEAD = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,11 +215,11 @@ class Translator:
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"{len(lines)} lines but {len(prefixes)} prefixes; give one for each")
-        read = [_read(line) for line in lines]
+        read = [read_line(line) for line in lines]
         texts = [text for text, _ in read]
         limit, encode = self.max_source_tokens, self.tokenizer.encode_source
         split = [segment(text, ids, limit, encode) for text, ids in zip(texts, encode(texts), strict=True)]
-        begins = self.tokenizer.encode_target([_read(prefix)[0] for prefix in prefixes or [""] * len(lines)])
+        begins = self.tokenizer.encode_target([read_line(prefix)[0] for prefix in prefixes or [""] * len(lines)])
         pieces = [
             Piece(source, [] if number else begin)
             for segments, begin in zip(split, begins, strict=True)
@@ -271,8 +267,8 @@ class Translator:
 
         Raises UserError when there are more lines than prefixes, or fewer, where that shows.
         """
-        pairs = ((line, "") for line in lines) if prefixes is None else _paired(lines, prefixes)
-        for some in _portions(pairs):
+        pairs = ((line, "") for line in lines) if prefixes is None else with_prefixes(lines, prefixes)
+        for some in portions(pairs):
             yield from self.translate(
                 [line for line, _ in some],
                 search=search,
@@ -330,43 +326,20 @@ class Translator:
             UserError: when there is no text or target, it is longer than the model takes as one piece, or there are
                 several models.
         """
-        from dragoman.attention_view import ablation
-        from dragoman.attention_view.attention_map import AttentionMap, Candidate, Without
-        from dragoman.attention_view.capture import capture
+        from dragoman.decoding.inspection import attention_map
 
-        text = _read(text)[0]
+        text = read_line(text)[0]
         self._check_length("text", text, self.tokenizer.encode_source)
-        translation = self.translate([text])[0].text if target is None else _read(target)[0]
+        translation = self.translate([text])[0].text if target is None else read_line(target)[0]
         self._check_length("translation", translation, self.tokenizer.encode_target)
-        [source], [output] = self._encode_pairs([(text, translation)])
-        model = self.model
-        [captured] = capture(model, [source], [output], details=details)
-        if captured.encoder_self is captured.decoder_self is captured.encoder_decoder is None:
-            raise UserError("this model has no attention: there is nothing to see")
-        [score] = self._in_torch.score([source], [output], length_penalty=1.0)
-        heads = ablation.heads_of(model, captured) if without_heads else []
-        without, whole = ablation.without_each(model, source, output, heads)
-        *says, with_all = self.tokenizer.decode_target([*(each.output for each in without), whole])
-        source_texts, target_texts = self.tokenizer.source_texts(source), self.tokenizer.target_texts(output)
-        return AttentionMap(
-            text=text,
-            translation=translation,
-            source=(*source_texts, "</s>"),
-            target=("<s>", *target_texts),
-            predicted=(*target_texts, "</s>"),
-            encoder_self=captured.encoder_self,
-            decoder_self=captured.decoder_self,
-            encoder_decoder=captured.encoder_decoder,
-            log_probability=score.log_probability,
-            candidates=tuple(
-                tuple(Candidate(token=self.tokenizer.target_texts([index])[0], probability=p) for index, p in some)
-                for some in (ablation.candidates(model, source, output, candidates) if candidates else [])
-            ),
-            without=tuple(
-                Without(head=each.head, translation=one_line(said), log_probability=each.log_probability)
-                for each, said in zip(without, says, strict=True)
-            ),
-            with_all=one_line(with_all),
+        return attention_map(
+            self._in_torch,
+            self.tokenizer,
+            text,
+            translation,
+            details=details,
+            candidates=candidates,
+            without_heads=without_heads,
         )
 
     def without(self, attention: AttentionMap, heads: Collection[Head]) -> tuple[str, float]:
@@ -440,17 +413,10 @@ class Translator:
             )
 
     def _tokenized(self, pairs: Sequence[tuple[str, str]]) -> list[TokenizedPair]:
-        return [self._tokenized_pair(source, target) for source, target in zip(*self._encode_pairs(pairs), strict=True)]
-
-    def _tokenized_pair(self, source: list[int], target: list[int]) -> TokenizedPair:
         from dragoman.decoding.alignment import TokenizedPair
 
-        return TokenizedPair(
-            source,
-            target,
-            Words.of(self.tokenizer.source_texts(source), only_spaces=True),
-            Words.of(self.tokenizer.target_texts(target), only_spaces=True),
-        )
+        encoded = zip(*self._encode_pairs(pairs), strict=True)
+        return [TokenizedPair.of(source, target, self.tokenizer) for source, target in encoded]
 
     def _with_alignment(
         self,
@@ -461,10 +427,10 @@ class Translator:
         by: AlignmentHead,
     ) -> list[Translation]:
         """The translations with the alignments of their pieces put together; `texts` are the lines that were read."""
-        from dragoman.decoding.alignment import links
+        from dragoman.decoding.alignment import TokenizedPair, links
 
         pairs = [
-            self._tokenized_pair(source, target)
+            TokenizedPair.of(source, target, self.tokenizer)
             for line in zip(sources, targets, strict=True)
             for source, target in zip(*line, strict=True)
         ]
@@ -486,8 +452,8 @@ class Translator:
         return aligned
 
     def _encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
-        sources = self.tokenizer.encode_source([_read(source)[0] for source, _ in pairs])
-        targets = self.tokenizer.encode_target([_read(target)[0] for _, target in pairs])
+        sources = self.tokenizer.encode_source([read_line(source)[0] for source, _ in pairs])
+        targets = self.tokenizer.encode_target([read_line(target)[0] for _, target in pairs])
         return sources, targets
 
     def _alternatives(self, outputs: Sequence[Sequence[Hypothesis]]) -> tuple[Alternative, ...]:
@@ -504,41 +470,6 @@ class Translator:
                 )
             )
         return tuple(alternatives)
-
-
-def _paired(lines: Iterable[str | bytes], prefixes: Iterable[str | bytes]) -> Iterator[tuple[str | bytes, str | bytes]]:
-    """Each line with its prefix."""
-    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), 1):
-        if line is None or prefix is None:
-            missing = "line" if line is None else "prefix"
-            raise UserError(f"there is no {missing} number {number}; give one prefix for each line")
-        yield line, prefix
-
-
-def _portions(
-    lines: Iterable[tuple[str | bytes, str | bytes]],
-) -> Iterator[list[tuple[str | bytes, str | bytes]]]:
-    """The lines in lists, none longer than what may be read ahead."""
-    some: list[tuple[str | bytes, str | bytes]] = []
-    size = 0
-    for line, prefix in lines:
-        some.append((line, prefix))
-        size += len(line)
-        if len(some) == LINES_AHEAD or size >= CHARACTERS_AHEAD:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
-
-
-def _read(line: str | bytes) -> tuple[str, bool]:
-    """A line as clean text, and whether it was something else than Unicode."""
-    if isinstance(line, bytes):
-        text = line.decode("utf-8", "replace")
-        return one_line(text), text.encode() != line
-    # Text may hold surrogates, for example those by which Python remembers undecodable bytes.
-    text = line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return one_line(text), text != line
 
 
 def _load_in_torch(directories: Sequence[Path], device: str, batch_tokens: int) -> TorchSearcher:
