@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -293,8 +294,14 @@ def test_a_shortlist_is_learnt_and_used(
     (workplace / "lines.txt").write_text("seven hundred one\n\nthree\n")
     assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 2
     assert "no shortlist" in capsys.readouterr().err
-    assert dragoman(monkeypatch, "shortlist", model, workplace / "train.tsv") == 0
-    assert "for every sentence" in capsys.readouterr().out
+    # Of a megabyte on a line, every pair of its tokens would need terabytes.
+    (workplace / "long.tsv").write_text("nine " * 200_000 + "\t" + "neun " * 200_000 + "\n\tnichts\n")
+    assert dragoman(monkeypatch, "shortlist", model, workplace / "long.tsv") == 2
+    assert "no pairs to learn from" in capsys.readouterr().err
+    assert dragoman(monkeypatch, "shortlist", model, workplace / "train.tsv", workplace / "long.tsv") == 0
+    learnt = capsys.readouterr().out
+    assert re.search(r"^pairs left out as longer than any in training .*: 1$", learnt, re.MULTILINE)
+    assert "for every sentence" in learnt
     assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 0
     assert capsys.readouterr().out.count("\n") == 3
 

@@ -32,14 +32,28 @@ class LearnShortlist:
         from dragoman.decoding.shortlist import SHORTLIST_FILE, learn_shortlist
         from dragoman.models.description import load_description
 
-        config = load_description(self.model).model
+        description = load_description(self.model)
+        config, limit = description.model, description.trained_length
         tokenizer = Tokenizer.load(self.model)
         pairs = list(islice(read_corpora([parse_corpus(each) for each in self.corpus]), self.pairs))
-        if not pairs:
-            raise UserError(f"{', '.join(self.corpus)}: no pairs to learn from")
-        shortlist = learn_shortlist(
+        encoded = zip(
             tokenizer.encode_source([pair.source for pair in pairs]),
             tokenizer.encode_target([pair.target for pair in pairs]),
+            strict=True,
+        )
+        # Memory grows with the product of a pair's lengths: a megabyte on a line would need terabytes.
+        rows = [(source, target) for source, target in encoded if source and target]
+        kept = [(source, target) for source, target in rows if max(len(source), len(target)) <= limit]
+        if not kept:
+            raise UserError(
+                f"{', '.join(self.corpus)}: no pairs to learn from: both sides need text, of at most {limit:,} "
+                "subwords, the longest of training"
+            )
+        if len(kept) < len(rows):
+            print(f"pairs left out as longer than any in training ({limit:,} subwords): {len(rows) - len(kept):,}")
+        shortlist = learn_shortlist(
+            [source for source, _ in kept],
+            [target for _, target in kept],
             config.source_vocabulary,
             joint=tokenizer.joint,
             special=[] if tokenizer.joint else tokenizer.target_bytes,

@@ -1,0 +1,79 @@
+"""How English words are pronounced: our models beside Phonetisaurus, joint n-grams of letters and phonemes.
+
+    dragoman corpus fetch cmudict --out corpora
+    python benchmarks/pronunciation.py corpora/cmudict/train.tsv corpora/cmudict/test.tsv MODEL [MODEL ...]
+
+Phonetisaurus (Novak et al., 2016) is trained here, on the same words, with its package's settings. Each model is scored
+alone, with a beam of 4, and several also as an ensemble; all by the project's own metric, against the nearest of a
+word's pronunciations. The spread is that of the test set (paired bootstrap). The last line is JSON, the ratio first:
+Phonetisaurus' share of wrong words over that of the last row.
+"""
+
+import argparse
+import json
+import platform
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import phonetisaurus
+
+from dragoman import Translator, __version__
+from dragoman.data.readers import Pair, parse_corpus, read_pairs
+from dragoman.evaluation.error_rates import compare_symbols
+from dragoman.evaluation.references import group_references
+
+PEER = "Phonetisaurus"
+
+
+def joined(spelling: str) -> str:
+    """A word as one writes it: in the corpus, letters stand apart."""
+    return spelling.replace(" ", "")
+
+
+def peer_outputs(training: list[Pair], words: list[str]) -> tuple[list[str], float]:
+    """Phonetisaurus' pronunciation of each word, "" where it has none, and the seconds that its training took."""
+    lexicon = group_references((joined(pair.source), pair.target) for pair in training)
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model.fst"
+        started = time.monotonic()
+        phonetisaurus.train({word: [each.split() for each in said] for word, said in lexicon.items()}, model)
+        seconds = time.monotonic() - started
+        found = {word: " ".join(phonemes) for word, phonemes in phonetisaurus.predict(map(joined, words), model)}
+    return [found.get(joined(word), "") for word in words], seconds
+
+
+def model_outputs(models: list[Path], words: list[str]) -> list[str]:
+    return [translation.text for translation in Translator.load(models[0], *models[1:]).translate(words)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train")
+    parser.add_argument("test")
+    parser.add_argument("models", type=Path, nargs="+")
+    options = parser.parse_args()
+    references = group_references(read_pairs(parse_corpus(options.test)))
+    words = list(references)
+    systems = {str(model): model_outputs([model], words) for model in options.models}
+    if len(options.models) > 1:
+        systems[f"ensemble of {len(options.models)}"] = model_outputs(options.models, words)
+    peer, seconds = peer_outputs(list(read_pairs(parse_corpus(options.train))), words)
+    found = compare_symbols(list(references.values()), PEER, {PEER: peer, **systems})
+    print(found.table())
+    print(
+        f"{len(words):,} words; {PEER} trained for {seconds / 60:.1f} minutes; dragoman {__version__}, phonetisaurus "
+        f"{version('phonetisaurus')}, torch {version('torch')}, Python {platform.python_version()}"
+    )
+    wrong = {
+        comparison.system: comparison.score
+        for comparison in found.comparisons
+        if comparison.metric == "sequence error rate"
+    }
+    last = list(systems)[-1]
+    print(json.dumps({"ratio": wrong[PEER] / wrong[last], "words_wrong": wrong, "words": len(words)}))
+
+
+if __name__ == "__main__":
+    main()
