@@ -173,6 +173,9 @@ def test_evaluate_scores_an_ensemble(
     translate = ("translate", workplace / "model", workplace / "sources.txt", "--ensemble", workplace / "other")
     assert dragoman(monkeypatch, *translate) == 0
     assert capfdbinary.readouterr().out.decode() == (workplace / "ensemble.txt").read_text()
+    against = ("--against", workplace / "other", "--beam", "1")
+    assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, *against) == 0
+    assert f"{workplace / 'model'} + {workplace / 'other'}  " in capfdbinary.readouterr().out.decode()
     gold = ("--alignment", workplace / "gold.txt")
     assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, *gold) == 2
     assert b"not of an ensemble" in capfdbinary.readouterr().err

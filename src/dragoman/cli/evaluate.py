@@ -93,6 +93,7 @@ class Evaluate:
             # What is wrong with it should show before the test set has been translated.
             load_description(self.against)
         translator = self._load(self.model, *self.ensemble)
+        name = " + ".join(map(str, (self.model, *self.ensemble)))
         if aligned_by is not None:
             from dragoman.cli.gold import check_fit
 
@@ -105,9 +106,9 @@ class Evaluate:
         comparison = None
         if self.against is not None:
             other = self._translate(self._load(self.against), task.sources)
-            comparison = task.compare([translation.text for translation in other], str(self.model), outputs)
+            comparison = task.compare([translation.text for translation in other], name, outputs)
         found = _Found(
-            scores=task.score(outputs, str(self.model)),
+            scores=task.score(outputs, name),
             perplexity=perplexity(
                 sum(score.log_probability for score in likelihood), sum(score.tokens for score in likelihood)
             ),
