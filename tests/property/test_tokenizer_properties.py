@@ -15,10 +15,10 @@ LINES = st.lists(ANY | AWKWARD, max_size=5)
 
 
 @functools.cache
-def tokenizer(kind: str) -> Tokenizer:
+def tokenizer(kind: str, *, right_to_left: bool = False) -> Tokenizer:
     text = [f"the {a} cat of {b} ▁ <s>" for a in ("big", "old", "red") for b in ("me", "you", "it")]
     pairs = [Pair(line, line.upper()) for line in text]
-    return train_tokenizer(pairs, TokenizerConfig(kind=kind, vocabulary_size=330))  # type: ignore[arg-type]
+    return train_tokenizer(pairs, TokenizerConfig(kind=kind, vocabulary_size=330, right_to_left=right_to_left))  # type: ignore[arg-type]
 
 
 @given(LINES, st.sampled_from(["unigram", "bpe", "word"]))
@@ -36,6 +36,18 @@ def test_sampled_segmentations_spell_the_same_text(lines: list[str], kind: str, 
     ids = tokenizer(kind).sample_target(lines, 0.1, seed)
     assert tokenizer(kind).decode_target(ids) == lines
     assert tokenizer(kind).sample_target(lines, 0.1, seed) == ids
+
+
+@given(LINES, st.sampled_from(["unigram", "bpe", "word"]), st.integers(0, 2**63))
+@settings(deadline=None, max_examples=50)
+def test_from_the_right_targets_have_the_same_tokens_in_the_other_order(lines: list[str], kind: str, seed: int) -> None:
+    forward, backward = tokenizer(kind), tokenizer(kind, right_to_left=True)
+    assert backward.encode_source(lines) == forward.encode_source(lines)
+    assert backward.encode_target(lines) == [row[::-1] for row in forward.encode_target(lines)]
+    assert backward.decode_target(backward.encode_target(lines)) == lines
+    drawn = backward.sample_target(lines, 0.1, seed)
+    assert drawn == [row[::-1] for row in forward.sample_target(lines, 0.1, seed)]
+    assert backward.decode_target(drawn) == lines
 
 
 KNOWN = {"the", "THE", "cat", "of"}

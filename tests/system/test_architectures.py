@@ -58,6 +58,34 @@ def test_every_architecture_learns_to_translate_unseen_numbers(
     assert right >= 0.9 * len(test), f"only {right} of {len(test)} unseen numbers are right"
 
 
+@pytest.mark.slow
+def test_models_of_both_directions_are_right_together_more_often_than_alone(tmp_path: Path) -> None:
+    training, validation, test = split_numbers()
+    for name, right_to_left in (("forward", False), ("backward", True)):
+        train(
+            [str(write_tsv(tmp_path / "train.tsv", training))],
+            tmp_path / name,
+            validation=str(write_tsv(tmp_path / "valid.tsv", validation)),
+            settings=merge(
+                LEARNING,
+                {
+                    "architecture": "recurrent",
+                    "tokenizer": {"right_to_left": right_to_left},
+                    "training": {"steps": 250},
+                },
+            ),
+        )
+
+    def right(*names: str) -> int:
+        found = Translator.load(*(tmp_path / name for name in names), device="cpu").translate(
+            [pair.source for pair in test[:500]]
+        )
+        return sum(translation.text == pair.target for translation, pair in zip(found, test, strict=False))
+
+    forward, backward, both = right("forward"), right("backward"), right("forward", "backward")
+    assert both > max(forward, backward), (forward, backward, both)
+
+
 FEW: dict[str, Any] = {
     "preset": "tiny",
     "tokenizer": {"vocabulary_size": 400},

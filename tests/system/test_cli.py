@@ -353,7 +353,7 @@ def test_corpus_clean_and_stats(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["translate", "no-such-model"], "give a model directory"),
+        (["translate", "no-such-model"], "no-such-model is not a model directory"),
         (["evaluate", "{}/model", "missing.tsv"], "missing.tsv"),
         (["evaluate", "{}/model", "{}/test.tsv", "--against", "{}/nowhere"], "nowhere is not a model directory"),
         (["evaluate", "{}/model", "{}/test.tsv", "--length-bounds", "4"], "needs --metric symbols"),

@@ -97,7 +97,7 @@ def test_what_is_no_model_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dragoman(monkeypatch, "attention", tmp_path, "one", "--out", tmp_path / "a.html") == 2
-    assert "give a model directory" in capsys.readouterr().err
+    assert "is not a model directory" in capsys.readouterr().err
 
 
 def test_a_report_on_all_heads_and_what_is_lost_without_some(

@@ -103,6 +103,23 @@ def test_a_target_word_is_joined_to_the_source_word_with_most_weight() -> None:
     assert links(arrays, words, AlignmentHead(layer=0, head=0, read=True)) == [(1, 0), (1, 1)]
 
 
+def test_a_model_that_writes_from_the_right_aligns_the_same_words() -> None:
+    arrays = head_with([[0.1, 0.1, 0.7, 0.1], [0.5, 0.2, 0.2, 0.1], [0.2, 0.4, 0.3, 0.1], [0.1, 0.1, 0.1, 0.7]])
+    target = ["pe", "▁Lam", "▁die"]
+    source = ["▁lamp", "▁the", "▁now"]
+    words = TokenizedPair(
+        [1, 2, 3],
+        [6, 5, 4],
+        Words.of(source, only_spaces=True),
+        Words.of(target, only_spaces=True, right_to_left=True),
+        right_to_left=True,
+    )
+    # die: [0.2, 0.4, 0.3]; Lampe: the mean of the first two rows, [0.3, 0.15, 0.45].
+    assert links(arrays, words, AlignmentHead(layer=0, head=0, read=False)) == [(1, 0), (2, 1)]
+    # die: [0.1, 0.1, 0.1]; Lampe: [0.35, 0.3, 0.25].
+    assert links(arrays, words, AlignmentHead(layer=0, head=0, read=True)) == [(0, 0), (0, 1)]
+
+
 def test_a_head_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(UserError, match="the model has no layer 3, head 1"):
         links(head_with([[1.0, 0.0]] * 2), pair(["▁a"], ["▁b"]), AlignmentHead(layer=2, head=0, read=False))

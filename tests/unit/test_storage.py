@@ -93,6 +93,7 @@ def test_what_is_in_the_directory(tmp_path: Path) -> None:
         "source_language": "en",
         "target_language": "de",
         "vocabulary_hash": None,
+        "right_to_left": False,
         "format": 1,
     }
     tensors = load_file(tmp_path / WEIGHTS_FILE)

@@ -41,6 +41,16 @@ def test_words_between_spaces_are_those_of_the_text(text: str) -> None:
     assert list(Words.of(tokens, only_spaces=True).texts) == [word for word in text.split(" ") if word]
 
 
+@given(st.text(alphabet="ab é灯.▁\u00a0", max_size=20), st.booleans())
+def test_from_the_right_the_words_are_the_same(text: str, only_spaces: bool) -> None:
+    tokens = ["<s>", *tokenizer().source_texts(tokenizer().encode_source([text])[0])]
+    forward = Words.of(tokens, only_spaces=only_spaces)
+    backward = Words.of(tokens[::-1], only_spaces=only_spaces, right_to_left=True)
+    assert backward.texts == forward.texts[::-1]
+    weights = np.arange(len(tokens), dtype=np.float64)
+    np.testing.assert_array_equal(backward.sum(weights[::-1], 0), forward.sum(weights, 0)[::-1])
+
+
 def test_weights_to_a_word_are_summed_and_from_a_word_averaged() -> None:
     words = Words.of(["▁l", "amp", "</s>"])
     weights = np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])

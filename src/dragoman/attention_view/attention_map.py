@@ -59,6 +59,8 @@ class AttentionMap:
     candidates         the most probable tokens at each of the T positions, if they were asked for
     without            what each single head does, if that was asked for
     with_all           what greedy search says with all heads, to compare the translations of `without` with
+    right_to_left      the model writes the translation from its end: the tokens of target and predicted are in that
+                       order
     """
 
     text: str
@@ -73,6 +75,7 @@ class AttentionMap:
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     without: tuple[Without, ...] = ()
     with_all: str = ""
+    right_to_left: bool = False
 
     def kinds(self) -> Iterator[tuple[Kind, AttentionArrays]]:
         """The kinds of attention that there are, with their arrays."""
@@ -94,7 +97,8 @@ class AttentionMap:
 
         What belongs to single tokens (details, candidates) is left out. <s> and </s> stay words of their own.
         """
-        source, target, predicted = Words.of(self.source), Words.of(self.target), Words.of(self.predicted)
+        source = Words.of(self.source)
+        target, predicted = (Words.of(row, right_to_left=self.right_to_left) for row in (self.target, self.predicted))
 
         def merged(arrays: AttentionArrays | None, queries: Words, keys: Words) -> AttentionArrays | None:
             return None if arrays is None else AttentionArrays(queries.mean(keys.sum(arrays.weights, -1), -2))
@@ -111,6 +115,7 @@ class AttentionMap:
             log_probability=self.log_probability,
             without=self.without,
             with_all=self.with_all,
+            right_to_left=self.right_to_left,
         )
 
     def save(self, path: Path | str) -> None:

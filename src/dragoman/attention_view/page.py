@@ -83,7 +83,11 @@ def _payload(attention: AttentionMap, live: bool) -> str:
         "text": attention.text,
         "translation": attention.translation,
         "logProbability": _finite(attention.log_probability),
-        "rows": {name: _row(getattr(attention, name)) for name in ("source", "target", "predicted")},
+        "rows": {
+            "source": _row(attention.source, right_to_left=False),
+            "target": _row(attention.target, right_to_left=attention.right_to_left),
+            "predicted": _row(attention.predicted, right_to_left=attention.right_to_left),
+        },
         "kinds": {kind: _described(kind, arrays, attention.keys(kind), numbers) for kind, arrays in attention.kinds()},
         "roles": {"namedFrom": NAMED_FROM, "broadFrom": BROAD_FROM},
         "candidates": [[[each.token, _finite(each.probability)] for each in some] for some in attention.candidates],
@@ -101,8 +105,8 @@ def _payload(attention: AttentionMap, live: bool) -> str:
     return json.dumps(values, allow_nan=False, separators=(",", ":"))
 
 
-def _row(tokens: Sequence[str]) -> dict[str, object]:
-    words = Words.of(tokens)
+def _row(tokens: Sequence[str], *, right_to_left: bool) -> dict[str, object]:
+    words = Words.of(tokens, right_to_left=right_to_left)
     return {"tokens": list(tokens), "words": list(words.texts), "starts": list(words.starts)}
 
 

@@ -31,12 +31,17 @@ class Words:
     tokens: int
 
     @classmethod
-    def of(cls, tokens: Sequence[str], *, only_spaces: bool = False) -> Words:
+    def of(cls, tokens: Sequence[str], *, only_spaces: bool = False, right_to_left: bool = False) -> Words:
         """Put tokens together.
 
         A word ends at a space, and special symbols are words of their own. In scripts that are written without spaces
         each token is a word, unless `only_spaces`: then words are what stands between spaces, in any script.
+        `right_to_left`: the last token of the text comes first, and so does its last word.
         """
+        if right_to_left:
+            words = cls.of(tokens[::-1], only_spaces=only_spaces)
+            ends = [*words.starts, len(tokens)][1:]
+            return cls(words.texts[::-1], tuple(len(tokens) - end for end in reversed(ends)), len(tokens))
         starts: list[int] = []
         blank = True  # the word that has begun has only spaces so far
         for number, token in enumerate(tokens):

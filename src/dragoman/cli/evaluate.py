@@ -35,8 +35,9 @@ class Evaluate:
     accuracies. summary: ROUGE, against the lead of the source. For the last two, lines of one source are its several
     references: it is translated and counted once."""
     ensemble: tuple[Path, ...] = ()
-    """A further model of the same vocabulary, whose probabilities are averaged with the others'; may be given several
-    times."""
+    """A further model of the same vocabulary; may be given several times. Probabilities of those that write in the same
+    direction are averaged; models of both (tokenizer.right_to_left) rank together what either finds, and the perplexity
+    is then the geometric mean of both."""
     against: Path | None = None
     """Another model directory: how sure is the difference?"""
     beam: int = 4

@@ -25,7 +25,8 @@ class Translate:
     file: Positional[Path | None] = None
     """Text, one sentence a line (also .gz, .zst); standard input when there is none."""
     ensemble: tuple[Path, ...] = ()
-    """A further model of the same vocabulary; may be given several times."""
+    """A further model of the same vocabulary; may be given several times. Probabilities of those that write in the same
+    direction are averaged; models of both (tokenizer.right_to_left) rank together what either finds."""
     beam: int = 4
     """Hypotheses kept; 1 is greedy search, the fastest."""
     length_penalty: float = 1.0

@@ -44,6 +44,8 @@ class TokenizerConfig:
         max_line_bytes: longer lines are not learned from (they are tokenized all the same).
         character_coverage: share of the characters in the sample that get subwords of their own;
             the rest is spelled in bytes. Of symbols, the most frequent ones get tokens, whatever their letters.
+        right_to_left: the model writes a target from its last token to its first, whatever the script. Together with
+            one that begins with the first it is better than either: see `dragoman.decoding.two_directions`.
     """
 
     kind: Literal["unigram", "bpe", "word"] = "unigram"
@@ -52,6 +54,7 @@ class TokenizerConfig:
     max_training_pairs: int = 100_000
     max_line_bytes: int = 4096
     character_coverage: float = 0.9995
+    right_to_left: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe", "word"):
@@ -66,12 +69,17 @@ class TokenizerConfig:
 
 
 class Tokenizer:
-    """The subwords of a language pair. Rows of ids have no special symbols, going in or out."""
+    """The subwords of a language pair. Rows of ids have no special symbols, going in or out.
 
-    def __init__(self, source: SubwordModel, target: SubwordModel) -> None:
-        """Join two models; the same object twice means a joint vocabulary."""
+    Args:
+        source, target: the vocabularies; the same object twice means a joint one.
+        right_to_left: rows of target ids begin with the last token of the text.
+    """
+
+    def __init__(self, source: SubwordModel, target: SubwordModel, *, right_to_left: bool = False) -> None:
         self._source = source
         self._target = target
+        self.right_to_left = right_to_left
         self.joint = source is target
         self.source_size = source.size
         self.target_size = target.size
@@ -83,7 +91,7 @@ class Tokenizer:
 
     @property
     def vocabulary_hash(self) -> str:
-        """SHA-256 over the models: models with equal hashes speak the same ids."""
+        """SHA-256 over the models: models with equal hashes speak the same ids, in whatever direction."""
         models = [self._source] if self.joint else [self._source, self._target]
         digests = (hashlib.sha256(model.serialized).digest() for model in models)
         return hashlib.sha256(b"".join(digests)).hexdigest()
@@ -94,7 +102,7 @@ class Tokenizer:
 
     def encode_target(self, lines: Sequence[str], workers: int = 1) -> list[list[int]]:
         """Ids of each target line, encoded by `workers` threads."""
-        return self._target.encode(lines, workers)
+        return self._ordered(self._target.encode(lines, workers))
 
     def sample_source(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
         """Ids of one random segmentation of each source line; see `SubwordModel.sample`."""
@@ -102,7 +110,7 @@ class Tokenizer:
 
     def sample_target(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
         """Ids of one random segmentation of each target line; see `SubwordModel.sample`."""
-        return self._target.sample(lines, alpha, seed)
+        return self._ordered(self._target.sample(lines, alpha, seed))
 
     def decode_source(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Source text of each row of ids."""
@@ -110,7 +118,7 @@ class Tokenizer:
 
     def decode_target(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Target text of each row of ids. It may contain any character, line feeds too."""
-        return self._target.decode(ids)
+        return self._target.decode([row[::-1] for row in ids] if self.right_to_left else ids)
 
     def source_texts(self, ids: Sequence[int]) -> list[str]:
         """The text of each source id; see `SubwordModel.texts`."""
@@ -119,6 +127,10 @@ class Tokenizer:
     def target_texts(self, ids: Sequence[int]) -> list[str]:
         """The text of each target id; see `SubwordModel.texts`."""
         return self._target.texts(ids)
+
+    def _ordered(self, rows: list[list[int]]) -> list[list[int]]:
+        """Rows of target ids as the model writes them."""
+        return [row[::-1] for row in rows] if self.right_to_left else rows
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.model, or tokenizer.source.model and tokenizer.target.model."""
@@ -132,16 +144,16 @@ class Tokenizer:
             (directory / "tokenizer.model").unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, directory: Path) -> Self:
-        """Read what `save` wrote; UserError when a file is missing or damaged."""
+    def load(cls, directory: Path, *, right_to_left: bool = False) -> Self:
+        """Read what `save` wrote, which does not say the direction; UserError when a file is missing or damaged."""
         joint = directory / "tokenizer.model"
         if joint.exists():
             model = _read(joint)
-            return cls(model, model)
+            return cls(model, model, right_to_left=right_to_left)
         separate = directory / "tokenizer.source.model"
         if not separate.exists():
             raise UserError(f"{directory}: no tokenizer.model here; give a model directory")
-        return cls(_read(separate), _read(directory / "tokenizer.target.model"))
+        return cls(_read(separate), _read(directory / "tokenizer.target.model"), right_to_left=right_to_left)
 
 
 def train_tokenizer(pairs: Iterable[Pair], config: TokenizerConfig) -> Tokenizer:
@@ -152,10 +164,10 @@ def train_tokenizer(pairs: Iterable[Pair], config: TokenizerConfig) -> Tokenizer
     sample = _sample(pairs, config.max_training_pairs)
     if config.joint:
         model = _train((text for pair in sample for text in pair), config)
-        return Tokenizer(model, model)
+        return Tokenizer(model, model, right_to_left=config.right_to_left)
     source = _train((pair.source for pair in sample), config)
     target = _train((pair.target for pair in sample), config)
-    return Tokenizer(source, target)
+    return Tokenizer(source, target, right_to_left=config.right_to_left)
 
 
 def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:

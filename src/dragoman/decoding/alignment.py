@@ -72,12 +72,16 @@ class AlignmentHead:
 
 @dataclass(frozen=True)
 class TokenizedPair:
-    """A source and a target: ids, and the words that their tokens make up, as white space parts them."""
+    """A source and a target: ids, and the words that their tokens make up, as white space parts them.
+
+    right_to_left  target and target_words begin with the last of the text
+    """
 
     source: list[int]
     target: list[int]
     source_words: Words
     target_words: Words
+    right_to_left: bool = False
 
     @classmethod
     def of(cls, source: list[int], target: list[int], tokenizer: Tokenizer) -> Self:
@@ -86,7 +90,8 @@ class TokenizedPair:
             source,
             target,
             Words.of(tokenizer.source_texts(source), only_spaces=True),
-            Words.of(tokenizer.target_texts(target), only_spaces=True),
+            Words.of(tokenizer.target_texts(target), only_spaces=True, right_to_left=tokenizer.right_to_left),
+            tokenizer.right_to_left,
         )
 
 
@@ -127,6 +132,8 @@ def links(arrays: AttentionArrays, pair: TokenizedPair, by: AlignmentHead) -> li
     weights = weights[first : first + len(pair.target), :-1]
     # [T, S] -> [target words, source words]
     weights = pair.target_words.mean(pair.source_words.sum(weights, 1), 0)
+    if pair.right_to_left:
+        weights = weights[::-1]
     return [(int(source), target) for target, source in enumerate(weights.argmax(1))]
 
 

@@ -49,4 +49,5 @@ def attention_map(
             for each, said in zip(without, says, strict=True)
         ),
         with_all=one_line(with_all),
+        right_to_left=tokenizer.right_to_left,
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from dragoman.attention_view.arrays import AttentionArrays
 from dragoman.data.batching import collate, sorted_batches
@@ -99,13 +101,19 @@ class TorchSearcher:
 
         Empty for most models.
         """
+        return summarise(self.reports(sources, targets))
+
+    def reports(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[Mapping[str, Float[Tensor, " _"]]]:
+        """What each model reports of each batch of these pairs."""
         with inference(self._engine.models):
-            return summarise(
+            return [
                 model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
                 for chosen in self.batches(sources, targets, width=1)
                 for batch in [collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)]
                 for model in self._engine.models
-            )
+            ]
 
     def align(
         self, pairs: Sequence[TokenizedPair], use: Callable[[AttentionArrays, TokenizedPair], Aligned]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.decoding.sampling import SamplingConfig
     from dragoman.decoding.scores import Score
     from dragoman.decoding.torch_searcher import TorchSearcher
+    from dragoman.decoding.two_directions import TwoDirections
     from dragoman.models.figures import Figure
     from dragoman.models.seq2seq import Seq2Seq
 
@@ -68,7 +69,7 @@ class Translation:
 
 
 class Translator:
-    """Translates lines with one model, or with several of one vocabulary as an ensemble.
+    """Translates lines with one model, or with several of one vocabulary as an ensemble (see `Translator.load`).
 
     One line in gives one `Translation` out, in order. A line without text gives an empty one without
     asking the model. Line breaks inside a line (U+2028, U+0085, a lone CR, ...) and NUL count as
@@ -86,7 +87,7 @@ class Translator:
     def __init__(
         self,
         searcher: Searcher,
-        in_torch: Callable[[], TorchSearcher],
+        in_torch: Callable[[], TorchSearcher | TwoDirections],
         tokenizer: Tokenizer,
         *,
         max_source_tokens: int,
@@ -132,6 +133,9 @@ class Translator:
     ) -> Self:
         """A translator from a model directory, or an ensemble from several.
 
+        Probabilities of models that write in the same direction are averaged; what models of both directions find is
+        ranked by both (see `TwoDirections`).
+
         device             as torch names it ("cpu", "cuda:1"); "auto": the first GPU, or the CPU
         engine             "native", compiled for this processor: one model, on a CPU; "torch": any number,
                            anywhere; "auto": native where it can be, else torch
@@ -146,14 +150,17 @@ class Translator:
         no model directory, the vocabularies differ, or the device, engine or precision is not to be had.
         """
         directories = [Path(directory), *map(Path, more)]
-        tokenizers = [Tokenizer.load(each) for each in directories]
+        descriptions = [load_description(each) for each in directories]
+        right_to_left = [description.right_to_left for description in descriptions]
+        # Models of both directions meet in the order of the text.
+        order = all(right_to_left)
+        tokenizers = [Tokenizer.load(each, right_to_left=order) for each in directories]
         for each, tokenizer in zip(directories, tokenizers, strict=True):
             if tokenizer.vocabulary_hash != tokenizers[0].vocabulary_hash:
                 raise UserError(
                     f"{each} and {directory} have different vocabularies; an ensemble needs models "
                     "that were trained with the same tokenizer"
                 )
-        descriptions = [load_description(each) for each in directories]
         for each, description in zip(directories, descriptions, strict=True):
             if description.vocabulary_hash not in (None, tokenizers[0].vocabulary_hash):
                 raise UserError(
@@ -165,8 +172,18 @@ class Translator:
         configs = [description.model for description in descriptions]
         choice = choose_engine(engine, precision, device, configs)
 
-        def in_torch() -> TorchSearcher:
-            return _load_in_torch(directories, device, batch_tokens)
+        def in_torch() -> TorchSearcher | TwoDirections:
+            if len(set(right_to_left)) == 1:
+                return _load_in_torch(directories, device, batch_tokens)
+            from dragoman.decoding.two_directions import TwoDirections
+
+            forward, backward = (
+                [each for each, other in zip(directories, right_to_left, strict=True) if other is wanted]
+                for wanted in (False, True)
+            )
+            return TwoDirections(
+                _load_in_torch(forward, device, batch_tokens), _load_in_torch(backward, device, batch_tokens)
+            )
 
         if choice.build is None:
             if shortlist:
@@ -208,7 +225,8 @@ class Translator:
         sampling  draws instead; lengths and alpha are still those of `search`. The draws depend on
                   the tokens of the line and the seed alone: the same line twice, the same samples
         prefixes  one for each line: what its output begins with ("" for nothing). The first piece
-                  of a line that is split gets it. White space at its ends does not count
+                  of a line that is split gets it. White space at its ends does not count. Not for
+                  models that write from right to left
         alignment the head that says which word comes from which, if that is wanted; computed in torch
 
         Raises FloatingPointError when a model's probabilities are not numbers.
@@ -220,6 +238,8 @@ class Translator:
         limit, encode = self.max_source_tokens, self.tokenizer.encode_source
         split = [segment(text, ids, limit, encode) for text, ids in zip(texts, encode(texts), strict=True)]
         begins = self.tokenizer.encode_target([read_line(prefix)[0] for prefix in prefixes or [""] * len(lines)])
+        if any(begins) and self.tokenizer.right_to_left:
+            raise UserError("a given beginning needs a model that writes from left to right: leave out the prefixes")
         pieces = [
             Piece(source, [] if number else begin)
             for segments, begin in zip(split, begins, strict=True)
@@ -228,7 +248,7 @@ class Translator:
         if sampling is None:
             found = iter(self._searcher.search(pieces, search))
         else:
-            found = iter(self._in_torch.sample(pieces, search, sampling))
+            found = iter(self._one_direction.sample(pieces, search, sampling))
         translations, found_tokens = [], []
         for segments, (_, invalid) in zip(split, read, strict=True):
             outputs = [next(found) for _ in segments.pieces]
@@ -293,13 +313,13 @@ class Translator:
         """
         from dragoman.decoding.alignment import links
 
-        return self._in_torch.align(self._tokenized(pairs), lambda arrays, pair: links(arrays, pair, by))
+        return self._one_direction.align(self._tokenized(pairs), lambda arrays, pair: links(arrays, pair, by))
 
     def alignments_by_head(self, pairs: Sequence[tuple[str, str]]) -> list[dict[AlignmentHead, list[Link]]]:
         """For each pair, what every head would say: to choose one."""
         from dragoman.decoding.alignment import alignment_heads, links
 
-        return self._in_torch.align(
+        return self._one_direction.align(
             self._tokenized(pairs),
             lambda arrays, pair: {by: links(arrays, pair, by) for by in alignment_heads(arrays)},
         )
@@ -333,7 +353,7 @@ class Translator:
         translation = self.translate([text])[0].text if target is None else read_line(target)[0]
         self._check_length("translation", translation, self.tokenizer.encode_target)
         return attention_map(
-            self._in_torch,
+            self._one_direction,
             self.tokenizer,
             text,
             translation,
@@ -373,7 +393,7 @@ class Translator:
             )
             for source, target in zip(sources, targets, strict=True)
         ]
-        batches = [[rows[i] for i in batch] for batch in self._in_torch.batches(sources, targets, width=1)]
+        batches = [[rows[i] for i in batch] for batch in self._one_direction.batches(sources, targets, width=1)]
         return study_heads(self.model, batches, tell=tell or (lambda *_: None))
 
     @property
@@ -382,7 +402,7 @@ class Translator:
 
         Raises UserError when there are several.
         """
-        return self._in_torch.only_model
+        return self._one_direction.only_model
 
     def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         """Whether a pair is short enough to be looked at as one piece: at most `max_source_tokens` on either side."""
@@ -399,8 +419,19 @@ class Translator:
         return self._in_torch.figures(*self._encode_pairs(pairs))
 
     @cached_property
-    def _in_torch(self) -> TorchSearcher:
+    def _in_torch(self) -> TorchSearcher | TwoDirections:
         return self._load_in_torch()
+
+    @property
+    def _one_direction(self) -> TorchSearcher:
+        """In torch; UserError when models of both directions are together."""
+        from dragoman.decoding.two_directions import TwoDirections
+
+        if isinstance(self._in_torch, TwoDirections):
+            raise UserError(
+                "samples, attention and alignment are of models that all write in one direction: leave out the others"
+            )
+        return self._in_torch
 
     def _check_length(self, what: str, line: str, encode: Callable[[Sequence[str]], list[list[int]]]) -> None:
         [ids] = encode([line])
@@ -434,7 +465,7 @@ class Translator:
             for line in zip(sources, targets, strict=True)
             for source, target in zip(*line, strict=True)
         ]
-        found = iter(self._in_torch.align(pairs, lambda arrays, pair: links(arrays, pair, by)))
+        found = iter(self._one_direction.align(pairs, lambda arrays, pair: links(arrays, pair, by)))
         aligned = []
         for translation, text, source, target in zip(translations, texts, sources, targets, strict=True):
             said = [one_line(piece) for piece in self.tokenizer.decode_target(target)]

@@ -21,6 +21,7 @@ class ModelDescription:
     trained_length   subwords of the longest sentence seen in training: longer input is split
     source_language, target_language   codes such as "en", when they are known
     vocabulary_hash  of the tokenizer that the model was trained with, to see that it is still that one
+    right_to_left    the model writes a target from its last token to its first
     """
 
     architecture: str
@@ -29,6 +30,7 @@ class ModelDescription:
     source_language: str | None = None
     target_language: str | None = None
     vocabulary_hash: str | None = None
+    right_to_left: bool = False
     format: int = FORMAT
 
     def __post_init__(self) -> None:

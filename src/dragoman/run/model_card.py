@@ -24,6 +24,7 @@ def model_card(
         f"| {name} (validation) | mean {figure.mean:.2f}, at most {figure.maximum:g} |\n"
         for name, figure in validation.figures.items()
     )
+    order = "| writes | from the last token to the first |\n" if description.right_to_left else ""
     # Names only: a path of the machine that trained is nobody's business.
     names = ", ".join(Path(part).name for name in corpora for part in name.split(","))
     return f"""# A translation model: {languages}
@@ -39,7 +40,7 @@ Made with Dragoman {__version__}. With this directory as MODEL:
 | parameters | {parameters:,} |
 | vocabulary | {model.source_vocabulary:,} source and {model.target_vocabulary:,} target subwords; \
 embeddings tied: {model.tied_embeddings} |
-| weights of | update {step:,} |
+{order}| weights of | update {step:,} |
 | validation (greedy) | BLEU {validation.bleu:.1f}, chrF {validation.chrf:.1f}, perplexity \
 {validation.perplexity:.2f} |
 {figures}| longest sentence in training | {description.trained_length} subwords; longer input is split |

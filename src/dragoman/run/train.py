@@ -107,7 +107,7 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
     precision = choose_precision(config.training.precision, device)
     if device.type == "cpu":
         tune_cpu()
-    tokenizer = Tokenizer.load(out)
+    tokenizer = Tokenizer.load(out, right_to_left=config.tokenizer.right_to_left)
     corpus = PreparedCorpus.open(run / "prepared")
     if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
         raise UserError(f"the tokenizer in {out} is not the one that {run / 'prepared'} was made with: put it back")
@@ -123,6 +123,7 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
         source_language=config.source_language,
         target_language=config.target_language,
         vocabulary_hash=tokenizer.vocabulary_hash,
+        right_to_left=tokenizer.right_to_left,
     )
     console.print(_summary(plan, parameters, device, precision), highlight=False)
 
