@@ -82,6 +82,8 @@ def test_models_of_both_directions_are_right_together_more_often_than_alone(tmp_
         )
         return sum(translation.text == pair.target for translation, pair in zip(found, test, strict=False))
 
+    assert "from the last token to the first" in (tmp_path / "backward" / "README.md").read_text()
+    assert "from the last token" not in (tmp_path / "forward" / "README.md").read_text()
     forward, backward, both = right("forward"), right("backward"), right("forward", "backward")
     assert both > max(forward, backward), (forward, backward, both)
 

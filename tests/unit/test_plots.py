@@ -1,11 +1,13 @@
 """Pictures of attention: the same numbers give the same bytes, and every token can be drawn."""
 
+import io
 import re
 from html import escape
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from dragoman.attention_view.attention_map import AttentionMap
 from dragoman.attention_view.kinds import Head
@@ -43,6 +45,14 @@ def test_all_heads_are_a_grid() -> None:
     shown = words_in(draw_heads(attention, "svg", "encoder_self"))
     assert {"head 1", "head 2", "head 3", "layer 1", "layer 2"} <= set(shown)
     assert draw_heads(attention, "png").startswith(PNG)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_the_title_of_a_narrow_grid_fits(heads: int) -> None:
+    attention = made_attention(["▁one", "</s>"], ["▁eins"], heads=heads, layers=1, text="", translation="")
+    pixels = imread(io.BytesIO(draw_heads(attention, "png", "encoder_decoder")))
+    # [height, width, RGBA]: nothing touches the sides.
+    assert pixels[:, [0, 1, -2, -1], :3].min() == 1.0
 
 
 @pytest.mark.parametrize(

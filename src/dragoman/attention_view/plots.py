@@ -29,6 +29,8 @@ _COLOURS = "Blues"
 _NUMBERS = 16
 # The tokens stand beside the maps of a grid up to so many a side; a map of more is an overview.
 _LABELS = 24
+# Inches that the longest title of a grid needs on one line.
+_TITLE_WIDTH = 3.6
 LONGEST = 256
 
 
@@ -71,7 +73,8 @@ def draw_heads(attention: AttentionMap, form: Format, kind: Kind | None = None) 
     cell = 0.16 if labelled else 2.2 / max(T, S)
     wide, high = max(1.3, cell * S), max(1.3, cell * T)
     margin = 1.2 if labelled else 0.5
-    figure = Figure(figsize=(margin + H * wide, margin + N * high), dpi=200, layout="constrained")
+    width = margin + H * wide
+    figure = Figure(figsize=(width, margin + N * high), dpi=200, layout="constrained")
     grid = figure.subplots(N, H, squeeze=False, sharex=True, sharey=True)
     for layer, head in np.ndindex(N, H):
         axes = grid[layer, head]
@@ -89,7 +92,8 @@ def draw_heads(attention: AttentionMap, form: Format, kind: Kind | None = None) 
             axes.set_yticks(range(T), _shown(attention.queries(kind)), fontsize=5)
         for axes in grid[-1]:
             axes.set_xticks(range(S), _shown(attention.keys(kind)), fontsize=5, rotation=90)
-    figure.suptitle(f"{NAMES[kind]}: rows look at columns", fontsize=10)
+    parted = " " if width >= _TITLE_WIDTH else "\n"
+    figure.suptitle(f"{NAMES[kind]}:{parted}rows look at columns", fontsize=10)
     return _rendered(figure, form)
 
 
