@@ -4,10 +4,11 @@
     python benchmarks/pronunciation.py corpora/cmudict/train.tsv corpora/cmudict/test.tsv MODEL [MODEL ...]
 
 Phonetisaurus (Novak et al., 2016) is trained here, on the same words, with its package's settings. Each model is scored
-alone, with a beam of 4, and several also as an ensemble; all by the project's own metric, against the nearest of a
-word's pronunciations. The spread is that of the test set (paired bootstrap). What the last row has wrong of words of
-training, drawn by a seed, is printed too: the gap to the test's figure is what generalisation lacks. The last line is
-JSON, the ratio first: Phonetisaurus' share of wrong words over that of the last row.
+alone, with a beam of 4, and several also as an ensemble; of models of both directions (tokenizer.right_to_left) those
+of each, and all together. All by the project's own metric, against the nearest of a word's pronunciations. The spread
+is that of the test set (paired bootstrap). What the last row has wrong of words of training, drawn by a seed, is
+printed too: the gap to the test's figure is what generalisation lacks. The last line is JSON, the ratio first:
+Phonetisaurus' share of wrong words over that of the last row.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from dragoman import Translator, __version__
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.evaluation.error_rates import compare_symbols, score_symbols
 from dragoman.evaluation.references import group_references
+from dragoman.models.description import load_description
 
 PEER = "Phonetisaurus"
 # Words of training that are scored too.
@@ -61,6 +63,12 @@ def main() -> None:
     references = group_references(read_pairs(parse_corpus(options.test)))
     words = list(references)
     systems = {str(model): model_outputs([model], words) for model in options.models}
+    directions: dict[str, list[Path]] = {"left to right": [], "right to left": []}
+    for model in options.models:
+        directions["right to left" if load_description(model).right_to_left else "left to right"].append(model)
+    for direction, models in directions.items():
+        if 1 < len(models) < len(options.models):
+            systems[f"ensemble of {len(models)}, {direction}"] = model_outputs(models, words)
     if len(options.models) > 1:
         systems[f"ensemble of {len(options.models)}"] = model_outputs(options.models, words)
     last = list(systems)[-1]
