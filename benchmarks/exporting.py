@@ -21,7 +21,9 @@ POSITIONS = 1024
 
 def weights_of(directory: Path) -> dict[str, Any]:
     """Every weight; of the models that this benchmark compares: pre-norm, sinusoidal, one vocabulary."""
-    model = load_description(directory).model
+    description = load_description(directory)
+    model = description.model
+    assert not description.right_to_left
     assert isinstance(model, TransformerConfig)
     assert (model.norm_placement, model.positions, model.tied_embeddings) == ("pre", "sinusoidal", "three-way")
     assert (model.norm, model.activation, model.attention_bias) == ("layer", "relu", False)

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,6 +177,14 @@ def test_evaluate_scores_an_ensemble(
     against = ("--against", workplace / "other", "--beam", "1")
     assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, *against) == 0
     assert f"{workplace / 'model'} + {workplace / 'other'}  " in capfdbinary.readouterr().out.decode()
+    backward = workplace / "backward"
+    shutil.copytree(workplace / "other", backward)
+    description = json.loads((backward / "config.json").read_text())
+    (backward / "config.json").write_text(json.dumps({**description, "right_to_left": True}))
+    turned = figures(backward, "--engine", "torch")
+    meet = figures(workplace / "model", "--ensemble", backward)
+    assert meet["engine"].startswith("left to right: torch")
+    assert meet["perplexity"] == pytest.approx(math.sqrt(one["perplexity"] * turned["perplexity"]), rel=1e-4)
     gold = ("--alignment", workplace / "gold.txt")
     assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, *gold) == 2
     assert b"not of an ensemble" in capfdbinary.readouterr().err

@@ -52,6 +52,21 @@ def test_between_source_and_target_the_diagonal_joins_the_ends() -> None:
     assert found.role == ("same", 1)
 
 
+def test_from_right_to_left_the_diagonal_is_the_other_one() -> None:
+    """The text's last token is written first, and </s> last."""
+    weights = np.array([[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]], dtype=np.float32)
+    [found] = measure(weights[None, None], "encoder_decoder", TOKENS, right_to_left=True)
+    assert (found.same, found.distance, found.role[0]) == (1, 0, "same")
+    behind = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], dtype=np.float32)
+    [found] = measure(behind[None, None], "encoder_decoder", TOKENS, right_to_left=True)
+    assert (found.previous, found.same, found.role[0]) == (3 / 4, 1 / 4, "previous")
+    # Within the target, what was written before is previous, in whatever direction.
+    written = np.tril(np.ones((3, 3), dtype=np.float32))
+    assert measure(written[None, None], "decoder_self", ["<s>", "b", "a"], right_to_left=True) == measure(
+        written[None, None], "decoder_self", ["<s>", "b", "a"]
+    )
+
+
 @pytest.mark.parametrize(
     ("token", "expected"),
     [("</s>", True), ("▁.", True), ("▁«", True), ("▁a.", False), ("▁", False), ("。", True), ("$", False)],

@@ -47,9 +47,9 @@ def test_all_heads_are_a_grid() -> None:
     assert draw_heads(attention, "png").startswith(PNG)
 
 
-@pytest.mark.parametrize("heads", [1, 2, 4])
-def test_the_title_of_a_narrow_grid_fits(heads: int) -> None:
-    attention = made_attention(["▁one", "</s>"], ["▁eins"], heads=heads, layers=1, text="", translation="")
+@pytest.mark.parametrize(("heads", "tokens"), [(1, 1), (2, 1), (4, 1), (1, 30), (1, 60), (2, 60)])
+def test_the_title_of_a_narrow_grid_fits(heads: int, tokens: int) -> None:
+    attention = made_attention(["▁one", "</s>"], ["▁eins"] * tokens, heads=heads, layers=1, text="", translation="")
     pixels = imread(io.BytesIO(draw_heads(attention, "png", "encoder_decoder")))
     # [height, width, RGBA]: nothing touches the sides.
     assert pixels[:, [0, 1, -2, -1], :3].min() == 1.0

@@ -1,23 +1,31 @@
 """Models that write from the left and models that write from the right, alone and together."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
+from dragoman.attention_view.statistics import HeadStatistics, measure
 from dragoman.data.readers import Pair
 from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from dragoman.decoding.alignment import AlignmentHead
 from dragoman.decoding.sampling import SamplingConfig
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig
+from dragoman.decoding.segmenting import one_line
 from dragoman.decoding.torch_searcher import TorchSearcher
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.two_directions import TwoDirections
 from dragoman.errors import UserError
-from dragoman.models.architectures import build_model
-from dragoman.models.description import ModelDescription
-from dragoman.models.presets import preset
+from dragoman.models.description import ModelDescription, load_description
+from dragoman.models.figures import Figure
 from dragoman.models.storage import save_model, weights_of
 from tests.small_translator import model_config, random_models, tokenizer
+from tests.system.command_line import dragoman
 
 SEARCH = SearchConfig(beam=3, n_best=3, max_length_offset=2)
 LINES = ["the lamp is on", "turn off the light", "door", "please wait now"]
@@ -87,7 +95,7 @@ def test_alone_a_model_that_writes_from_the_right_gives_the_text_in_order(tmp_pa
     for source, line in zip(tokenizer().encode_source(LINES), found, strict=True):
         [hypotheses] = as_written._searcher.search([Piece(source, [])], SEARCH)
         assert [each.text for each in line.alternatives] == [
-            " ".join(tokenizer().decode_target([each.tokens[::-1]])[0].split("\n")).strip() for each in hypotheses
+            one_line(tokenizer().decode_target([each.tokens[::-1]])[0]) for each in hypotheses
         ]
     [forced] = backward.score([("door", "the lamp")])
     [written] = as_written._in_torch.score(
@@ -146,22 +154,35 @@ def test_what_needs_one_direction_says_so(tmp_path: Path) -> None:
     both = Translator.load(*directories, device="cpu")
     with pytest.raises(UserError, match="write in one direction"):
         both.translate(["door"], sampling=SamplingConfig())
-    with pytest.raises(UserError, match="write in one direction"):
-        both.attention("door", "the lamp")
+    head = AlignmentHead(layer=0, head=0, read=False)
+    for needs_one in (
+        lambda: both.attention("door", "the lamp"),
+        lambda: both.align([("door", "the lamp")], head),
+        lambda: both.translate(["door"], alignment=head),
+        lambda: both.study_heads([("door", "the lamp")]),
+        lambda: both.model,
+    ):
+        with pytest.raises(UserError, match="not of an ensemble"):
+            needs_one()
     for translator in (both, Translator.load(directories[1], device="cpu")):
         with pytest.raises(UserError, match="from left to right"):
             translator.translate(["door"], prefixes=["the"])
-        assert translator.translate(["door"], prefixes=[" "])[0].pieces == 1
+        # No text, no beginning.
+        assert [each.pieces for each in translator.translate(["door", " "], prefixes=[" ", "the"])] == [1, 0]
 
 
-def test_figures_are_of_the_models_of_both_directions() -> None:
-    size = tokenizer().source_size
-    config = preset("tiny", size, size, joint=True, architecture="universal")
-    model = build_model(config).eval()
-    one = TorchSearcher.from_models([model], batch_tokens=200)
-    rows = tokenizer().encode_source(LINES)
-    alone = one.figures(rows, rows)
-    assert TwoDirections(one, one).figures(rows, rows).keys() == alone.keys()
+def test_figures_are_of_the_models_of_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sees targets in its own order."""
+
+    class Reports(TorchSearcher):
+        def reports(
+            self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+        ) -> list[Mapping[str, Tensor]]:
+            return [{"first": torch.tensor([float(target[0]) for target in targets])}]
+
+    forward, backward = (Reports.from_models(random_models(1), batch_tokens=200) for _ in range(2))
+    figures = TwoDirections(forward, backward).figures([[5], [6]], [[10, 20], [30, 40]])
+    assert figures == {"first": Figure(mean=25.0, maximum=40.0)}
 
 
 def test_the_direction_is_kept_in_the_description(tmp_path: Path) -> None:
@@ -176,7 +197,57 @@ def test_attention_of_a_model_that_writes_from_the_right(tmp_path: Path) -> None
     assert seen.right_to_left
     assert seen.target == ("<s>", *forward[::-1])
     assert seen.words().predicted == ("window", "the", "</s>")
-    assert len(seen.to_html()) > 1000
+    assert '"rightToLeft":true' in seen.to_html()
+    seen.save(tmp_path / "seen.json")
+    assert json.loads((tmp_path / "seen.json").read_text())["right_to_left"] is True
+    seen.save(tmp_path / "seen.npz")
+    assert np.load(tmp_path / "seen.npz")["right_to_left"]
+
+
+def test_alignment_samples_and_head_ablation_are_in_the_order_of_the_text(tmp_path: Path) -> None:
+    backward = Translator.load(write_model(tmp_path / "r", 1, right_to_left=True), device="cpu", max_source_tokens=8)
+    head = AlignmentHead(layer=0, head=None, read=False)
+    target = "the lamp is on"
+    # [T, S] of one layer and head, in the order that the model writes.
+    [links] = backward.align([("turn on", target)], head)
+    seen = backward.attention("turn on", target).words()
+    assert seen.encoder_decoder is not None
+    rows = seen.encoder_decoder.weights[0].mean(0)[:-1, :-1]
+    assert links == [(int(source), number) for number, source in enumerate(rows.argmax(1)[::-1])]
+    long = "turn on the light in the kitchen. open the garden door now. please wait."
+    [aligned] = backward.translate([long], search=SEARCH, alignment=head)
+    assert aligned.pieces > 1
+    assert aligned.alignment is not None
+    assert [target for _, target in aligned.alignment] == list(range(len(aligned.text.split())))
+    shown = backward.attention("turn on", target, without_heads=True)
+    assert shown.with_all == backward.translate(["turn on"], search=SearchConfig(beam=1))[0].text
+    assert backward.without(shown, [])[0] == shown.with_all
+    [sampled] = backward.translate(["door"], search=SEARCH, sampling=SamplingConfig(seed=1))
+    written = Translator.from_parts([random_models(3)[1]], tokenizer(), max_source_tokens=8)
+    [[drawn]] = written._in_torch.sample(
+        [Piece(tokenizer().encode_source(["door"])[0], [])], SEARCH, SamplingConfig(seed=1)
+    )
+    assert sampled.text == one_line(tokenizer().decode_target([drawn.tokens[::-1]])[0])
+
+
+def test_heads_are_studied_along_the_diagonal_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backward = Translator.load(write_model(tmp_path / "r", 1, right_to_left=True), device="cpu")
+    given: list[bool] = []
+
+    def noted(*arguments: Any, right_to_left: bool) -> list[HeadStatistics]:
+        given.append(right_to_left)
+        return measure(*arguments, right_to_left=right_to_left)
+
+    monkeypatch.setattr("dragoman.attention_view.corpus.measure", noted)
+    backward.study_heads([("door", "the lamp")])
+    assert given
+    assert all(given)
+
+
+def test_a_quantized_copy_writes_in_the_same_direction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = write_model(tmp_path / "r", 1, right_to_left=True)
+    assert dragoman(monkeypatch, "quantize", directory, "--out", tmp_path / "small") == 0
+    assert load_description(tmp_path / "small").right_to_left
 
 
 def test_a_separate_vocabulary_is_read_from_the_right_too(tmp_path: Path) -> None:

@@ -43,12 +43,17 @@ def test_words_between_spaces_are_those_of_the_text(text: str) -> None:
 
 @given(st.text(alphabet="ab é灯.▁\u00a0", max_size=20), st.booleans())
 def test_from_the_right_the_words_are_the_same(text: str, only_spaces: bool) -> None:
-    tokens = ["<s>", *tokenizer().source_texts(tokenizer().encode_source([text])[0])]
-    forward = Words.of(tokens, only_spaces=only_spaces)
-    backward = Words.of(tokens[::-1], only_spaces=only_spaces, right_to_left=True)
-    assert backward.texts == forward.texts[::-1]
-    weights = np.arange(len(tokens), dtype=np.float64)
-    np.testing.assert_array_equal(backward.sum(weights[::-1], 0), forward.sum(weights, 0)[::-1])
+    """And special symbols stay where they are: <s> is read first, </s> is written last."""
+    tokens = tokenizer().source_texts(tokenizer().encode_source([text.strip(" ")])[0])
+    forward = Words.of(tokens, only_spaces=only_spaces).texts
+    weights = np.arange(len(tokens) + 1, dtype=np.float64)
+    for before, after in ((["<s>"], []), ([], ["</s>"])):
+        row = [*before, *tokens[::-1], *after]
+        backward = Words.of(row, only_spaces=only_spaces, right_to_left=True)
+        assert backward.texts == (*before, *forward[::-1], *after)
+        ends = [*backward.starts, len(row)][1:]
+        assert [text_of(row[i:j][::-1]) for i, j in zip(backward.starts, ends, strict=True)] == list(backward.texts)
+        assert backward.sum(weights, 0).sum() == weights.sum()
 
 
 def test_weights_to_a_word_are_summed_and_from_a_word_averaged() -> None:

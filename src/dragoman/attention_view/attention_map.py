@@ -156,6 +156,7 @@ class AttentionMap:
             "target": list(self.target),
             "predicted": list(self.predicted),
             "log_probability": self.log_probability,
+            "right_to_left": self.right_to_left,
         }
         for kind, arrays in self.kinds():
             values[kind] = {name: array.tolist() for name, array in _named(arrays)}
@@ -171,7 +172,7 @@ class AttentionMap:
 
     def _to_npz(self) -> bytes:
         arrays = {
-            **{name: np.array(getattr(self, name)) for name in ("source", "target", "predicted")},
+            **{name: np.array(getattr(self, name)) for name in ("source", "target", "predicted", "right_to_left")},
             **{f"{kind}.{name}": array for kind, some in self.kinds() for name, array in _named(some)},
         }
         data = io.BytesIO()

@@ -30,10 +30,11 @@ def study_heads(
     batches: Sequence[Sequence[IdPair]],
     *,
     tell: Callable[[int, int], None],
+    right_to_left: bool = False,
 ) -> HeadStudy:
     """Measure every head on pairs in batches of similar lengths.
 
-    `tell` hears how many passes over them are done, and how many there are.
+    `tell` hears how many passes over them are done, and how many there are; `right_to_left`: see `measure`.
 
     Raises UserError when the model has no attention.
     """
@@ -47,7 +48,8 @@ def study_heads(
             for kind in KINDS:
                 arrays = getattr(captured, kind)
                 if arrays is not None:
-                    for statistics in measure(arrays.weights, kind, _keys(pair, kind)):
+                    keys = _keys(pair, kind)
+                    for statistics in measure(arrays.weights, kind, keys, right_to_left=right_to_left):
                         sums.setdefault(statistics.head, []).append(statistics)
     if not heads:
         raise UserError("this model has no attention: there are no heads to measure")

@@ -88,7 +88,8 @@ def _payload(attention: AttentionMap, live: bool) -> str:
             "target": _row(attention.target, right_to_left=attention.right_to_left),
             "predicted": _row(attention.predicted, right_to_left=attention.right_to_left),
         },
-        "kinds": {kind: _described(kind, arrays, attention.keys(kind), numbers) for kind, arrays in attention.kinds()},
+        "rightToLeft": attention.right_to_left,
+        "kinds": {kind: _described(attention, kind, arrays, numbers) for kind, arrays in attention.kinds()},
         "roles": {"namedFrom": NAMED_FROM, "broadFrom": BROAD_FROM},
         "candidates": [[[each.token, _finite(each.probability)] for each in some] for some in attention.candidates],
         "withAll": attention.with_all,
@@ -110,7 +111,7 @@ def _row(tokens: Sequence[str], *, right_to_left: bool) -> dict[str, object]:
     return {"tokens": list(tokens), "words": list(words.texts), "starts": list(words.starts)}
 
 
-def _described(kind: Kind, arrays: AttentionArrays, keys: Sequence[str], numbers: _Numbers) -> dict[str, object]:
+def _described(attention: AttentionMap, kind: Kind, arrays: AttentionArrays, numbers: _Numbers) -> dict[str, object]:
     causal = kind == "decoder_self"
 
     def half(array: Float[np.ndarray, "N H T S"]) -> Float[np.ndarray, "N H ..."]:
@@ -127,7 +128,10 @@ def _described(kind: Kind, arrays: AttentionArrays, keys: Sequence[str], numbers
         "query": None if details is None else numbers.add(details.query),
         "key": None if details is None else numbers.add(details.key),
         "bias": None if details is None or details.bias is None else numbers.add(half(details.bias)),
-        "statistics": [_figures(each) for each in measure(arrays.weights, kind, keys)],
+        "statistics": [
+            _figures(each)
+            for each in measure(arrays.weights, kind, attention.keys(kind), right_to_left=attention.right_to_left)
+        ],
     }
 
 

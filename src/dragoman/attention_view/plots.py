@@ -29,8 +29,8 @@ _COLOURS = "Blues"
 _NUMBERS = 16
 # The tokens stand beside the maps of a grid up to so many a side; a map of more is an overview.
 _LABELS = 24
-# Inches that the longest title of a grid needs on one line.
-_TITLE_WIDTH = 3.6
+# Inches that the longest title of a grid needs on one line, and on two.
+_TITLE_WIDTH, _KIND_WIDTH = 3.6, 2.2
 LONGEST = 256
 
 
@@ -73,7 +73,7 @@ def draw_heads(attention: AttentionMap, form: Format, kind: Kind | None = None) 
     cell = 0.16 if labelled else 2.2 / max(T, S)
     wide, high = max(1.3, cell * S), max(1.3, cell * T)
     margin = 1.2 if labelled else 0.5
-    width = margin + H * wide
+    width = max(_KIND_WIDTH, margin + H * wide)
     figure = Figure(figsize=(width, margin + N * high), dpi=200, layout="constrained")
     grid = figure.subplots(N, H, squeeze=False, sharex=True, sharey=True)
     for layer, head in np.ndindex(N, H):

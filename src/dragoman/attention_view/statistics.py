@@ -32,8 +32,8 @@ class HeadStatistics:
     evenness    entropy over that of even weights, 0 to 1; of queries that have more than one key
     distance    |query position - key position|, weighted, in tokens
     previous, next, same
-                weight that goes to the token before the query's, after it, to itself; of encoder-decoder attention, to
-                the source position on the diagonal and its neighbours
+                weight that goes to the token before the query's, after it, to itself, as they are written; of
+                encoder-decoder attention, to the source position on the diagonal and its neighbours
     separator   weight that goes to punctuation, <s> and </s>
     confidence  the largest weight
     """
@@ -94,14 +94,24 @@ class HeadStudy:
         return [each.statistics.head for each in ranked[:count]]
 
 
-def measure(weights: Float[np.ndarray, "N H T S"], kind: Kind, keys: Sequence[str]) -> list[HeadStatistics]:
-    """The figures of every head of one kind for one sentence; `keys` are the S tokens that it looks at."""
+def measure(
+    weights: Float[np.ndarray, "N H T S"], kind: Kind, keys: Sequence[str], *, right_to_left: bool = False
+) -> list[HeadStatistics]:
+    """The figures of every head of one kind for one sentence; `keys` are the S tokens that it looks at.
+
+    `right_to_left`: the model writes the target from its end.
+    """
     N, H, T, S = weights.shape
     assert len(keys) == S
     weights = weights.astype(np.float64)
     key = np.arange(S)
-    # Source and target are of different lengths: the diagonal joins their ends.
-    query = np.arange(T) if kind != "encoder_decoder" else np.round(np.arange(T) * (S - 1) / max(T - 1, 1))
+    query = np.arange(T)
+    if kind == "encoder_decoder":
+        if right_to_left:
+            # The end of the text is written first; </s> stays last.
+            query[:-1] = query[:-1][::-1].copy()
+        # Source and target are of different lengths: the diagonal joins their ends.
+        query = np.round(query * (S - 1) / max(T - 1, 1))
     # [1, S] - [T, 1] -> [T, S]
     offset = key[None, :] - query[:, None]
     # [N, H, T, S] -> [N, H, T]

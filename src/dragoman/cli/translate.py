@@ -50,7 +50,8 @@ class Translate:
     seed: int = 0
     """Of --sample: the same seed draws the same."""
     prefixes: Path | None = None
-    """A file with a line for each line of text: what its translation begins with."""
+    """A file with a line for each line of text: what its translation begins with. Not for models that write from right
+    to left."""
     alignment: bool = False
     """Say which word comes from which, after the text: Pharaoh's `||| 0-0 1-2`, source word - target word. By the head
     that `dragoman align` chose; computed in torch, so slower."""

@@ -45,7 +45,7 @@ class TokenizerConfig:
         character_coverage: share of the characters in the sample that get subwords of their own;
             the rest is spelled in bytes. Of symbols, the most frequent ones get tokens, whatever their letters.
         right_to_left: the model writes a target from its last token to its first, whatever the script. Together with
-            one that begins with the first it is better than either: see `dragoman.decoding.two_directions`.
+            one that begins with the first it is usually better than either: see `dragoman.decoding.two_directions`.
     """
 
     kind: Literal["unigram", "bpe", "word"] = "unigram"

@@ -25,6 +25,7 @@ from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 
 Aligned = TypeVar("Aligned")
+NOT_OF_SEVERAL = "attention is shown of one model, not of an ensemble: load a single model directory"
 
 
 class TorchSearcher:
@@ -59,7 +60,7 @@ class TorchSearcher:
         Raises UserError when there are several.
         """
         if len(self._engine.models) > 1:
-            raise UserError("attention is shown of one model, not of an ensemble: load a single model directory")
+            raise UserError(NOT_OF_SEVERAL)
         return self._engine.models[0]
 
     @property

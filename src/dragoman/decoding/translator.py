@@ -52,7 +52,8 @@ class Translation:
                    the one above. Empty for a line without text
     pieces         into how many pieces the line was split because of its length; 0 without text
     cut            some sentence was too long for one piece and was cut in its midst
-    truncated      the maximum length ended the output (of some piece), not the model
+    truncated      the maximum length ended the output (of some piece), not the model; from right to left, what is
+                   missing is the beginning
     alignment      if asked for: (source word, target word), from 0, words being what stands between spaces
     invalid_utf8   the line was not UTF-8; what could not be read was taken as U+FFFD
     """
@@ -153,8 +154,7 @@ class Translator:
         descriptions = [load_description(each) for each in directories]
         right_to_left = [description.right_to_left for description in descriptions]
         # Models of both directions meet in the order of the text.
-        order = all(right_to_left)
-        tokenizers = [Tokenizer.load(each, right_to_left=order) for each in directories]
+        tokenizers = [Tokenizer.load(each, right_to_left=all(right_to_left)) for each in directories]
         for each, tokenizer in zip(directories, tokenizers, strict=True):
             if tokenizer.vocabulary_hash != tokenizers[0].vocabulary_hash:
                 raise UserError(
@@ -238,17 +238,19 @@ class Translator:
         limit, encode = self.max_source_tokens, self.tokenizer.encode_source
         split = [segment(text, ids, limit, encode) for text, ids in zip(texts, encode(texts), strict=True)]
         begins = self.tokenizer.encode_target([read_line(prefix)[0] for prefix in prefixes or [""] * len(lines)])
-        if any(begins) and self.tokenizer.right_to_left:
-            raise UserError("a given beginning needs a model that writes from left to right: leave out the prefixes")
         pieces = [
             Piece(source, [] if number else begin)
             for segments, begin in zip(split, begins, strict=True)
             for number, source in enumerate(segments.pieces)
         ]
+        if self.tokenizer.right_to_left and any(piece.prefix for piece in pieces):
+            raise UserError("a given beginning needs a model that writes from left to right: leave out the prefixes")
+        # What cannot align should say so before it has searched.
+        aligner = None if alignment is None else self._of_one_model
         if sampling is None:
             found = iter(self._searcher.search(pieces, search))
         else:
-            found = iter(self._one_direction.sample(pieces, search, sampling))
+            found = iter(self._in_torch.sample(pieces, search, sampling))
         translations, found_tokens = [], []
         for segments, (_, invalid) in zip(split, read, strict=True):
             outputs = [next(found) for _ in segments.pieces]
@@ -266,10 +268,10 @@ class Translator:
                     invalid_utf8=invalid,
                 )
             )
-        if alignment is None:
+        if alignment is None or aligner is None:
             return translations
         sources = [segments.pieces for segments in split]
-        return self._with_alignment(translations, texts, sources, found_tokens, alignment)
+        return self._with_alignment(translations, texts, sources, found_tokens, aligner, alignment)
 
     def translate_stream(
         self,
@@ -313,13 +315,13 @@ class Translator:
         """
         from dragoman.decoding.alignment import links
 
-        return self._one_direction.align(self._tokenized(pairs), lambda arrays, pair: links(arrays, pair, by))
+        return self._of_one_model.align(self._tokenized(pairs), lambda arrays, pair: links(arrays, pair, by))
 
     def alignments_by_head(self, pairs: Sequence[tuple[str, str]]) -> list[dict[AlignmentHead, list[Link]]]:
         """For each pair, what every head would say: to choose one."""
         from dragoman.decoding.alignment import alignment_heads, links
 
-        return self._one_direction.align(
+        return self._of_one_model.align(
             self._tokenized(pairs),
             lambda arrays, pair: {by: links(arrays, pair, by) for by in alignment_heads(arrays)},
         )
@@ -350,10 +352,11 @@ class Translator:
 
         text = read_line(text)[0]
         self._check_length("text", text, self.tokenizer.encode_source)
+        searcher = self._of_one_model
         translation = self.translate([text])[0].text if target is None else read_line(target)[0]
         self._check_length("translation", translation, self.tokenizer.encode_target)
         return attention_map(
-            self._one_direction,
+            searcher,
             self.tokenizer,
             text,
             translation,
@@ -393,8 +396,9 @@ class Translator:
             )
             for source, target in zip(sources, targets, strict=True)
         ]
-        batches = [[rows[i] for i in batch] for batch in self._one_direction.batches(sources, targets, width=1)]
-        return study_heads(self.model, batches, tell=tell or (lambda *_: None))
+        batches = [[rows[i] for i in batch] for batch in self._of_one_model.batches(sources, targets, width=1)]
+        right_to_left = self.tokenizer.right_to_left
+        return study_heads(self.model, batches, tell=tell or (lambda *_: None), right_to_left=right_to_left)
 
     @property
     def model(self) -> Seq2Seq:
@@ -402,7 +406,7 @@ class Translator:
 
         Raises UserError when there are several.
         """
-        return self._one_direction.only_model
+        return self._of_one_model.only_model
 
     def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         """Whether a pair is short enough to be looked at as one piece: at most `max_source_tokens` on either side."""
@@ -423,14 +427,13 @@ class Translator:
         return self._load_in_torch()
 
     @property
-    def _one_direction(self) -> TorchSearcher:
-        """In torch; UserError when models of both directions are together."""
+    def _of_one_model(self) -> TorchSearcher:
+        """In torch; UserError when there are models of both directions. Of several of one, `only_model` raises it."""
+        from dragoman.decoding.torch_searcher import NOT_OF_SEVERAL
         from dragoman.decoding.two_directions import TwoDirections
 
         if isinstance(self._in_torch, TwoDirections):
-            raise UserError(
-                "samples, attention and alignment are of models that all write in one direction: leave out the others"
-            )
+            raise UserError(NOT_OF_SEVERAL)
         return self._in_torch
 
     def _check_length(self, what: str, line: str, encode: Callable[[Sequence[str]], list[list[int]]]) -> None:
@@ -455,6 +458,7 @@ class Translator:
         texts: Sequence[str],
         sources: Sequence[Sequence[list[int]]],
         targets: Sequence[Sequence[list[int]]],
+        aligner: TorchSearcher,
         by: AlignmentHead,
     ) -> list[Translation]:
         """The translations with the alignments of their pieces put together; `texts` are the lines that were read."""
@@ -465,7 +469,7 @@ class Translator:
             for line in zip(sources, targets, strict=True)
             for source, target in zip(*line, strict=True)
         ]
-        found = iter(self._one_direction.align(pairs, lambda arrays, pair: links(arrays, pair, by)))
+        found = iter(aligner.align(pairs, lambda arrays, pair: links(arrays, pair, by)))
         aligned = []
         for translation, text, source, target in zip(translations, texts, sources, targets, strict=True):
             said = [one_line(piece) for piece in self.tokenizer.decode_target(target)]

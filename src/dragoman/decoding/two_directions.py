@@ -1,15 +1,17 @@
 """Models that write from left to right and models that write from right to left, together.
 
 A model chooses each token without knowing what comes after it; one that writes in the other direction knows just that.
-What both find probable is better than what either finds most probable: Liu, Utiyama, Finch and Sumita, "Agreement on
-Target-bidirectional Neural Machine Translation" (2016).
+What both find probable is usually better than what either finds most probable: Liu, Utiyama, Finch and Sumita,
+"Agreement on Target-bidirectional Neural Machine Translation" (2016).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
+from dragoman.decoding.sampling import SamplingConfig
 from dragoman.decoding.scores import Score
 from dragoman.decoding.search import Hypothesis, Piece, SearchConfig
 from dragoman.decoding.torch_searcher import TorchSearcher
@@ -18,7 +20,7 @@ from dragoman.models.figures import Figure, summarise
 
 
 class TwoDirections:
-    """Ranks what the models of each direction find by the mean of both log-probabilities, which is what it reports.
+    """Ranks what the models of each direction find by the mean of both scores, and reports the means.
 
     Targets are given and returned in the order of the text.
 
@@ -74,10 +76,14 @@ class TwoDirections:
             )
         return [sorted(row, key=lambda found: found.score, reverse=True)[: config.n_best] for row in ranked]
 
+    def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> NoReturn:
+        """Raises UserError: a token cannot be drawn by both, as neither has what the other goes by."""
+        raise UserError("samples are drawn by models that all write in one direction: leave out the others")
+
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
     ) -> list[Score]:
-        """The mean of the directions' log-probabilities of each target, given its source, in order."""
+        """The means of the directions' log-probabilities and scores of each target, given its source, in order."""
         forward = self._forward.score(sources, targets, length_penalty)
         backward = self._backward.score(sources, [target[::-1] for target in targets], length_penalty)
         return [

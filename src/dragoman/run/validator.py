@@ -64,7 +64,9 @@ class Validator:
         # Cut to what training sees, so that one endless line does not need endless memory.
         limit = self.max_length
         sources = [ids[:limit] for ids in self.tokenizer.encode_source([pair.source for pair in self.pairs])]
-        targets = [ids[:limit] for ids in self.tokenizer.encode_target([pair.target for pair in self.pairs])]
+        # From right to left, the beginning of the text, which the beginning of the source belongs to, is written last.
+        end = slice(-limit, None) if self.tokenizer.right_to_left else slice(limit)
+        targets = [ids[end] for ids in self.tokenizer.encode_target([pair.target for pair in self.pairs])]
         source_lengths = np.array([len(ids) for ids in sources])
         target_lengths = np.array([len(ids) for ids in targets])
         return [

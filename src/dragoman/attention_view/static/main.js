@@ -38,7 +38,8 @@ function setTheme(theme) {
 function writeSentence() {
   d3.select("#text").text(payload.text);
   d3.select("#translation").text(payload.translation);
-  d3.select("#score").text(`log-probability ${fixed(payload.logProbability, 2)}`);
+  const order = payload.rightToLeft ? "; written from the last token to the first, as the views show it" : "";
+  d3.select("#score").text(`log-probability ${fixed(payload.logProbability, 2)}${order}`);
 }
 
 function start(numbers) {
