@@ -171,7 +171,7 @@ def test_what_needs_one_direction_says_so(tmp_path: Path) -> None:
         assert [each.pieces for each in translator.translate(["door", " "], prefixes=[" ", "the"])] == [1, 0]
 
 
-def test_figures_are_of_the_models_of_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_are_of_the_models_of_both_directions() -> None:
     """Each sees targets in its own order."""
 
     class Reports(TorchSearcher):
