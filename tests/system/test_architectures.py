@@ -70,8 +70,6 @@ def test_models_of_both_directions_are_right_together_more_often_than_alone(tmp_
                 LEARNING,
                 {
                     "architecture": "recurrent",
-                    # With it, both are about as good after so few updates; without, one is much worse.
-                    "model": {"input_feeding": True},
                     "tokenizer": {"right_to_left": right_to_left},
                     "training": {"steps": 250},
                 },

@@ -27,10 +27,11 @@ EACH_VARIANT = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def build(**changes: Any) -> Recurrent:
-    """A model of a few thousand weights, with all that there can be."""
+    """A model of a few thousand weights."""
     torch.manual_seed(0)
-    whole = {"source_vocabulary": 20, "target_vocabulary": 20, "d_model": 16, "input_feeding": True}
-    return build_recurrent(RecurrentConfig(**{**whole, **changes}))
+    return build_recurrent(
+        RecurrentConfig(**{"source_vocabulary": 20, "target_vocabulary": 20, "d_model": 16, **changes})
+    )
 
 
 def variant_in_float64(variant: str) -> Recurrent:
@@ -283,7 +284,7 @@ def test_without_attention_one_vector_is_all(variant: str) -> None:
 @torch.no_grad()
 def test_the_attentional_state_is_fed() -> None:
     """It is part of the next position's input, zeros at the first."""
-    model = variant_in_float64("lstm, general, fed")
+    model = variant_in_float64("default")
     memory = model.encode(tokens(2, 5), torch.ones(2, 5, dtype=torch.bool))
     state = model.start(memory)
     assert state.fed.eq(0).all()

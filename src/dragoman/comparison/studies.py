@@ -69,9 +69,9 @@ STUDIES: dict[StudyName, Study] = {
             Variant(name="Universal Transformer", architecture="universal"),
             Variant(name="Universal Transformer, adaptive", architecture="universal", model={"halting": "adaptive"}),
             Variant(name="convolutional", architecture="convolutional", rate=4.0),
-            _recurrent("LSTM, attention, input feeding", input_feeding=True),
-            _recurrent("LSTM, attention"),
-            _recurrent("LSTM, no attention", attention="none"),
+            _recurrent("LSTM, attention, input feeding"),
+            _recurrent("LSTM, attention", input_feeding=False),
+            _recurrent("LSTM, no attention", attention="none", input_feeding=False),
         ),
     ),
     "positions": Study(

@@ -18,9 +18,8 @@ class RecurrentConfig:
     attention                             scores of a state u and a source position v: "dot" uᵀv, "general" uᵀWv,
                                           "additive" wᵀtanh(Uu + Vv); "none": for each layer, one vector is all that
                                           the decoder gets of the source
-    input_feeding                         the attention's outcome at a position is part of the next one's input, as in
-                                          Luong et al.; the decoder's positions are then computed one after the other
-                                          in training, too: fewer updates in the same time
+    input_feeding                         the attention's outcome at a position is part of the next one's input; the
+                                          decoder's positions are then computed one after the other in training, too
     dropout                               on embeddings, between layers, and on the output
     tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
                                           "two-way" (target and output), or "none"
@@ -34,7 +33,7 @@ class RecurrentConfig:
     bidirectional: bool = True
     d_model: int = 512
     attention: Literal["none", "dot", "general", "additive"] = "general"
-    input_feeding: bool = False
+    input_feeding: bool = True
     dropout: float = 0.2
     tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
 
