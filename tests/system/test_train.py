@@ -46,10 +46,14 @@ def test_tiny_learns_to_translate_unseen_numbers(numbers: tuple[str, str, list[P
         "tokenizer": {"vocabulary_size": 400},
         "model": {"dropout": 0.0, "norm_placement": "pre"},
         "schedule": {"kind": "cosine", "peak_learning_rate": 4e-3, "warmup": 100},
-        "training": {"steps": 1000, "validations": 2, "precision": "fp32"},
+        "training": {"steps": 1000, "validations": 2, "precision": "fp32", "best_by": "exact_match"},
     }
     outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
     assert outcome.steps == 1000
+    log = [json.loads(line) for line in (tmp_path / "model/run/log.jsonl").read_text().splitlines()]
+    matches = {event["step"]: event["exact_match"] for event in log if event["event"] == "validation"}
+    assert matches[outcome.best_step] == outcome.best.exact_match == max(matches.values())
+    assert outcome.best.exact_match >= 95
     translator = Translator.load(tmp_path / "model", device="cpu")
     translations = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
     right = sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=True))

@@ -15,6 +15,7 @@ from dragoman.evaluation.error_rates import (
     compare_symbols,
     count_errors,
     doubling_bounds,
+    exact_match,
     score_symbols,
 )
 from dragoman.evaluation.references import group_references
@@ -120,6 +121,22 @@ def test_bounds_for_some_lengths(longest: int, bounds: list[int]) -> None:
 def test_lines_of_one_source_are_its_references() -> None:
     pairs = [("r e a d", "R IY D"), ("c a t", "K AE T"), ("r e a d", "R EH D"), ("r e a d", "R IY D"), ("", "x")]
     assert group_references(pairs) == {"r e a d": ["R IY D", "R EH D"], "c a t": ["K AE T"], "": ["x"]}
+
+
+def test_an_exact_match_equals_any_reference_of_its_source_apart_from_white_space() -> None:
+    pairs = [("r e a d", "R IY D"), ("r e a d", "R EH D"), ("c a t", "K AE T"), ("", "")]
+    assert exact_match(["R EH D", "R EH D", " K  AE T", ""], pairs) == 100
+    assert exact_match(["R AH D", "R IY D", "K AE", "x"], pairs) == 25
+
+
+@given(st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6), st.data())
+def test_exact_match_is_sequence_accuracy_where_sources_differ(
+    pairs: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    pairs = [(f"{number} {source}", reference) for number, (source, reference) in enumerate(pairs)]
+    outputs = [data.draw(LINES | st.just(reference)) for _, reference in pairs]
+    scores = score_symbols(outputs, [[reference] for _, reference in pairs], [source for source, _ in pairs])
+    assert exact_match(outputs, pairs) == pytest.approx(scores.rates.sequence_accuracy)
 
 
 def test_scores_are_plain_json() -> None:

@@ -68,7 +68,7 @@ def test_figures_that_are_no_numbers_become_null() -> None:
 def test_a_model_without_figures_shows_none() -> None:
     assert random_translator().figures(PAIRS) == {}
     assert random_translator().figures([]) == {}
-    assert Validation(loss=1.0, bleu=2.0, chrf=3.0).figures_to_json() == {}
+    assert Validation(loss=1.0, bleu=2.0, chrf=3.0, exact_match=4.0).figures_to_json() == {}
 
 
 @pytest.mark.usefixtures("reporting")
@@ -87,11 +87,15 @@ def test_a_validator_reports() -> None:
 
 def test_positions_keep_figures_and_earlier_ones_are_read() -> None:
     figures = {"encoder steps": Figure(mean=2.5, maximum=6.0)}
-    position = Position(best=Validation(loss=1.0, bleu=2.0, chrf=3.0, samples=(("a", "b", "c"),), figures=figures))
+    position = Position(
+        best=Validation(loss=1.0, bleu=2.0, chrf=3.0, exact_match=4.0, samples=(("a", "b", "c"),), figures=figures)
+    )
     state = json.loads(json.dumps(position.to_json()))
     assert Position.from_json(state) == position
-    del state["best"]["figures"]
-    assert Position.from_json(state).best == Validation(loss=1.0, bleu=2.0, chrf=3.0, samples=(("a", "b", "c"),))
+    del state["best"]["figures"], state["best"]["exact_match"]
+    assert Position.from_json(state).best == Validation(
+        loss=1.0, bleu=2.0, chrf=3.0, exact_match=0.0, samples=(("a", "b", "c"),)
+    )
 
 
 @pytest.mark.usefixtures("reporting")

@@ -85,13 +85,18 @@ def test_the_moving_average_is_the_recurrence_of_its_docstring() -> None:
     assert torch.equal(parameter, own)
 
 
-def test_better_is_higher_bleu_or_lower_loss() -> None:
-    first, second = Validation(loss=2.0, bleu=10.0, chrf=0.0), Validation(loss=1.0, bleu=9.0, chrf=0.0)
+def test_better_is_a_higher_score_or_lower_loss() -> None:
+    first = Validation(loss=2.0, bleu=10.0, chrf=0.0, exact_match=5.0)
+    second = Validation(loss=1.0, bleu=9.0, chrf=0.0, exact_match=6.0)
     assert first.better_than(None, "bleu")
     assert first.better_than(second, "bleu")
     assert not second.better_than(first, "bleu")
     assert second.better_than(first, "loss")
     assert not first.better_than(first, "bleu")
+    assert second.better_than(first, "exact_match")
+    assert not first.better_than(second, "exact_match")
+    assert replace(first, loss=1.9).better_than(first, "exact_match"), "equal scores: the loss decides"
+    assert not first.better_than(first, "exact_match")
 
 
 @pytest.mark.parametrize(

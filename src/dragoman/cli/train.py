@@ -78,7 +78,7 @@ class Train:
         print(
             f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
             f"best at update {outcome.best_step:,}: validation BLEU {best.bleu:.1f}, chrF {best.chrf:.1f}, "
-            f"perplexity {best.perplexity:.2f}\n"
+            f"exact match {best.exact_match:.1f} %, perplexity {best.perplexity:.2f}\n"
             f"model:  {self.out}\n"
             f"curves: {self.out / 'run' / 'curves.png'}   BLEU {sparkline(scores)}\n"
             f"next:   dragoman translate {self.out} FILE\n"

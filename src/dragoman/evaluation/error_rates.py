@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from dragoman.errors import UserError
-from dragoman.evaluation.references import References, check_references, number_of_references
+from dragoman.evaluation.references import (
+    References,
+    check_references,
+    group_references,
+    number_of_references,
+)
 from dragoman.evaluation.significance import SAMPLES, SEED, Comparison, Significance, percentage, resample
 from dragoman.evaluation.tables import aligned
 
@@ -188,6 +193,21 @@ def score_symbols(
     return SymbolScores(
         rates=ErrorRates.of(counts), by_length=tuple(groups), signature=_signature(number_of_references(references))
     )
+
+
+def exact_match(outputs: Sequence[str], pairs: Sequence[tuple[str, str]]) -> float:
+    """Per cent of outputs[i] that equal a reference of the source of pairs[i], apart from white space.
+
+    Pairs of one source are its several references. Of a test set's lines, unlike `score_symbols`, none is left out: a
+    source counts as often as it is there.
+    """
+    assert len(outputs) == len(pairs) > 0
+    references = group_references(pairs)
+    right = sum(
+        any(output.split() == reference.split() for reference in references[source])
+        for output, (source, _) in zip(outputs, pairs, strict=True)
+    )
+    return 100 * right / len(outputs)
 
 
 def check_length_bounds(length_bounds: Sequence[int]) -> None:

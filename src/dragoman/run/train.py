@@ -146,6 +146,7 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
                 "perplexity": best.perplexity,
                 "bleu": best.bleu,
                 "chrf": best.chrf,
+                "exact_match": best.exact_match,
                 "pairs": min(plan.validation_pairs, config.data.validation_pairs),
                 **best.figures_to_json(),
             },

@@ -12,6 +12,7 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.search import SearchConfig
 from dragoman.decoding.translator import Translator
 from dragoman.device import Precision
+from dragoman.evaluation.error_rates import exact_match
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
 from dragoman.models.figures import Figure, summarise
 from dragoman.models.seq2seq import Seq2Seq
@@ -48,6 +49,7 @@ class Validator:
             loss=mean_loss(model, batches, self.precision, device),
             bleu=scores.bleu,
             chrf=scores.chrf,
+            exact_match=exact_match(translations, self.pairs),
             samples=tuple(zip(sources, references, translations, strict=True))[:: len(sources) // 3 + 1],
             figures=self._figures(model, batches, device),
         )

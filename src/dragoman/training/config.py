@@ -25,7 +25,8 @@ class TrainingConfig:
     deterministic        on a GPU, take only algorithms that give the same bits again (slower; a CPU always does)
     subword_sampling     α of subword regularisation; 0 is off
     validations          how many, evenly over the budget
-    best_by              which figure decides the best model, and early stopping
+    best_by              which figure of the validation decides the best model, and early stopping: "exact_match" for
+                         symbols (pronunciations, sums), where an output is right as a whole or wrong
     patience             validations without a better figure before training stops; 0 is never
     average_last         at the end, try the mean of the weights at this many last validations; 0 is off
     ema_decay            validate and keep an exponential moving average of the weights; 0 is off
@@ -49,7 +50,7 @@ class TrainingConfig:
     deterministic: bool = False
     subword_sampling: float = 0.0
     validations: int = 10
-    best_by: Literal["bleu", "loss"] = "bleu"
+    best_by: Literal["bleu", "exact_match", "loss"] = "bleu"
     patience: int = 0
     average_last: int = 0
     ema_decay: float = 0.0

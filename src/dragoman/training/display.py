@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from dragoman.training.position import Validation
 
-HEADER = f"{'update':>8} {'minutes':>8} {'loss':>7} {'perplexity':>10} {'BLEU':>6} {'chrF':>6}"
+HEADER = f"{'update':>8} {'minutes':>8} {'loss':>7} {'perplexity':>10} {'BLEU':>6} {'chrF':>6} {'exact %':>7}"
 
 
 class Display:
@@ -61,7 +61,8 @@ class Display:
             self._header_shown = True
         self._console.print(
             f"{step:>8,} {seconds / 60:>8.1f} {validation.loss:>7.3f} {validation.perplexity:>10.2f} "
-            f"{validation.bleu:>6.1f} {validation.chrf:>6.1f}{'  best so far' if best else ''}",
+            f"{validation.bleu:>6.1f} {validation.chrf:>6.1f} {validation.exact_match:>7.1f}"
+            f"{'  best so far' if best else ''}",
             highlight=False,
         )
         for source, _, translation in validation.samples[:2]:

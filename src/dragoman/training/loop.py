@@ -354,6 +354,7 @@ class Trainer:
                 "perplexity": validation.perplexity,
                 "bleu": validation.bleu,
                 "chrf": validation.chrf,
+                "exact_match": validation.exact_match,
                 "elapsed": self._seconds(),
                 **validation.figures_to_json(),
                 **({"average": True} if of_average else {}),

@@ -15,6 +15,7 @@ class Validation:
 
     loss      nats per target token, without smoothing; perplexity is e^loss
     bleu, chrf   0 to 100
+    exact_match  per cent of the outputs that equal a reference of their source
     samples   (source, reference, translation) to look at
     figures   what the model reports of its own, by name; see `Seq2Seq.figures`
     """
@@ -22,6 +23,7 @@ class Validation:
     loss: float
     bleu: float
     chrf: float
+    exact_match: float
     samples: tuple[tuple[str, str, str], ...] = ()
     figures: Mapping[str, Figure] = field(default_factory=dict)
 
@@ -35,13 +37,15 @@ class Validation:
         figures = {name: figure.to_json() for name, figure in self.figures.items()}
         return {"figures": figures} if figures else {}
 
-    def better_than(self, other: "Validation | None", by: Literal["bleu", "loss"]) -> bool:
+    def better_than(self, other: "Validation | None", by: Literal["bleu", "exact_match", "loss"]) -> bool:
         """Whether this is an improvement."""
         if other is None:
             return True
         if by == "bleu" and self.bleu != other.bleu:
             return self.bleu > other.bleu
-        # Also between equal BLEUs: of outputs shorter than four words it is always 0.
+        if by == "exact_match" and self.exact_match != other.exact_match:
+            return self.exact_match > other.exact_match
+        # Also between equal scores: BLEU of outputs shorter than four words is always 0.
         return self.loss < other.loss
 
 
@@ -88,9 +92,9 @@ class Position:
 
 def _read_validation(state: dict[str, Any]) -> Validation:
     samples = tuple(tuple(sample) for sample in state["samples"])
-    # Earlier versions wrote no figures.
+    # Earlier versions wrote no figures and no exact match, by which none of their runs chooses.
     figures = {name: Figure(**figure) for name, figure in state.get("figures", {}).items()}
-    return Validation(**{**state, "samples": samples, "figures": figures})
+    return Validation(**{"exact_match": 0.0, **state, "samples": samples, "figures": figures})
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class TensorBoard:
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
         """Write a validation, with its sample translations as text."""
-        for name in ("loss", "perplexity", "bleu", "chrf"):
+        for name in ("loss", "perplexity", "bleu", "chrf", "exact_match"):
             self._writer.add_scalar(f"validation/{name}", getattr(validation, name), step)
         for number, (source, reference, translation) in enumerate(validation.samples):
             text = f"{source}\n\n→ {translation}\n\n({reference})"
