@@ -198,8 +198,7 @@ def score_symbols(
 def exact_match(outputs: Sequence[str], pairs: Sequence[tuple[str, str]]) -> float:
     """Per cent of outputs[i] that equal a reference of the source of pairs[i], apart from white space.
 
-    Pairs of one source are its several references. Of a test set's lines, unlike `score_symbols`, none is left out: a
-    source counts as often as it is there.
+    Pairs of one source are its several references; the source counts as often as there are such pairs.
     """
     assert len(outputs) == len(pairs) > 0
     references = group_references(pairs)
