@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from dragoman.errors import UserError
-from dragoman.evaluation.references import (
-    References,
-    check_references,
-    group_references,
-    number_of_references,
-)
+from dragoman.evaluation.references import References, check_references, group_references, number_of_references
 from dragoman.evaluation.significance import SAMPLES, SEED, Comparison, Significance, percentage, resample
 from dragoman.evaluation.tables import aligned
 
