@@ -34,7 +34,7 @@ check: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run -Werror src/dragoman/decoding/native/*.?pp src/dragoman/decoding/native/*.c
+	$(BIN)/clang-format --dry-run -Werror src/dragoman/native/*.?pp src/dragoman/native/*.c
 
 unit: $(VENV)/.tested
 	$(BIN)/python -m pytest
@@ -48,7 +48,7 @@ $(VENV)/bin/pip:
 		echo "No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 # torch comes first, alone: whatever follows then finds it there and takes no other build.
-$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml setup.py $(wildcard src/dragoman/decoding/native/*.*pp)
+$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml setup.py $(wildcard src/dragoman/native/*.*pp)
 	@echo "installing into $(VENV)"
 	@$(PIP) install --quiet "$(TORCH)"
 	@$(PIP) install --quiet --editable .
@@ -59,4 +59,4 @@ $(VENV)/.tested: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist src/dragoman/decoding/native/*.so src/dragoman.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist src/dragoman/native/*.so src/dragoman.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

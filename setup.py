@@ -9,9 +9,9 @@ import platform
 from pybind11.setup_helpers import Pybind11Extension
 from setuptools import Extension, setup
 
-NATIVE = "src/dragoman/decoding/native"
+NATIVE = "src/dragoman/native"
 HEADERS = [f"{NATIVE}/{name}.hpp" for name in ("simd", "team", "linear", "attention", "model", "sentence", "search")]
-# One source, compiled for several processors; dragoman.decoding.native picks the best that runs here.
+# One source, compiled for several processors; dragoman.native picks the best that runs here.
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx512bf16"]
 
@@ -19,7 +19,7 @@ AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx51
 def engine(name: str, flags: list[str]) -> Pybind11Extension:
     """The engine for one kind of processor."""
     return Pybind11Extension(
-        f"dragoman.decoding.native.{name}",
+        f"dragoman.native.{name}",
         [f"{NATIVE}/module.cpp"],
         depends=HEADERS,
         cxx_std=17,
@@ -31,7 +31,7 @@ def engine(name: str, flags: list[str]) -> Pybind11Extension:
 
 if platform.machine() in ("x86_64", "AMD64"):
     engines = [engine("_avx512", AVX512), engine("_avx2", AVX2)]
-    engines.append(Extension("dragoman.decoding.native._processor", [f"{NATIVE}/processor.c"], optional=True))
+    engines.append(Extension("dragoman.native._processor", [f"{NATIVE}/processor.c"], optional=True))
 else:
     engines = [engine("_generic", [])]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import eflomal
 
 from dragoman import Translator, __version__
+from dragoman.alignment.links import AlignmentHead, lexical_links
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.decoding.alignment import AlignmentHead, lexical_links
 from dragoman.evaluation.alignment import (
     Link,
     Reference,

@@ -20,11 +20,11 @@ import torch
 
 from dragoman import __version__
 from dragoman.attention import MultiHeadAttention, scaled_dot_product_attention
-from dragoman.attention_view.capture import capture
-from dragoman.attention_view.greedy import greedy
 from dragoman.device import tune_cpu
-from dragoman.models.architectures import build_model
+from dragoman.inspection.capture import capture
+from dragoman.inspection.greedy import greedy
 from dragoman.models.presets import preset
+from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Seq2Seq
 
 VOCABULARY, SENTENCES, LENGTH = 8000, 32, 24
@@ -72,7 +72,7 @@ def main() -> None:
         states.sum().backward()
 
     def search() -> None:
-        with torch.no_grad(), patch("dragoman.attention_view.greedy.LONGER", 0):
+        with torch.no_grad(), patch("dragoman.inspection.greedy.LONGER", 0):
             greedy(model, rows)
 
     times: dict[str, list[float]] = {

@@ -39,7 +39,7 @@ Translate = Callable[[Sequence[str], int, int], tuple[list[str], Callable[[], in
 
 def dragoman(directory: Path, precision: str, shortlist: bool) -> Translate:
     from dragoman import Translator
-    from dragoman.decoding.search import SearchConfig
+    from dragoman.search.contract import SearchConfig
 
     translator = Translator.load(
         directory,
@@ -240,8 +240,8 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     from rich.table import Table
 
     from dragoman.data.readers import parse_corpus, read_corpora
-    from dragoman.data.tokenizer import Tokenizer
     from dragoman.evaluation.metrics import score_translations
+    from dragoman.text.tokenizer import Tokenizer
 
     # What our facade would split, as the others do not.
     encode = Tokenizer.load(arguments.model).encode_source

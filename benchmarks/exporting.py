@@ -9,12 +9,12 @@ import torch
 from ctranslate2.specs import common_spec, transformer_spec
 from transformers import PegasusConfig, PegasusForConditionalGeneration
 
-from dragoman.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from dragoman.layers.positions import sinusoidal_table
 from dragoman.models.config import TransformerConfig
 from dragoman.models.description import load_description
 from dragoman.models.storage import load_model
 from dragoman.models.weights import open_weights
+from dragoman.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 POSITIONS = 1024
 

@@ -13,11 +13,11 @@ import transformers
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
-from dragoman.data.tokenizer import BOS, EOS, PAD
 from dragoman.layers.positions import sinusoidal_table
 from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import preset
 from dragoman.models.transformer import build_transformer
+from dragoman.text.tokenizer import BOS, EOS, PAD
 from dragoman.training.loss import label_smoothed_loss
 
 SMOOTHING = 0.1

@@ -30,9 +30,9 @@ from dragoman import __version__
 from dragoman.data.cleaning import CleaningConfig
 from dragoman.data.prepared import BLOCK, prepare
 from dragoman.data.readers import parse_corpus, read_pairs
-from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.run.config import DataConfig
 from dragoman.run.preparation import read_clean_text, write_clean_text
+from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 
 THREADS = os.cpu_count() or 1
 

@@ -31,11 +31,11 @@ from dragoman import Translator, __version__
 from dragoman.data.batching import BatchingConfig, batches, collate, sorted_batches
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
-from dragoman.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from dragoman.evaluation.metrics import score_translations
 from dragoman.models.description import load_description
 from dragoman.run.train import train
 from dragoman.settings import apply_overrides
+from dragoman.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 MAX_TOKENS = 128
 

@@ -29,8 +29,8 @@ import transformers
 from dragoman import __version__
 from dragoman.data.batching import Batch, BatchingConfig, batches, collate
 from dragoman.data.readers import parse_corpus, read_pairs
-from dragoman.data.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.device import tune_cpu
+from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 
 SETTINGS = ("fp32", "bf16", "bf16 compiled")
 MAX_TOKENS, RATE, WARMUP = 128, 5e-4, 20

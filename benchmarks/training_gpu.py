@@ -30,7 +30,7 @@ from torch import nn
 from dragoman import __version__
 from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, collate
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.data.tokenizer import TokenizerConfig, train_tokenizer
+from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.training.compiling import compile_layers
 from dragoman.training.prefetch import on_device
 

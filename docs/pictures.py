@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import sync_playwright
 
 from dragoman import Translator
-from dragoman.attention_view.attention_map import AttentionMap
-from dragoman.attention_view.kinds import Head
-from dragoman.attention_view.plots import draw_head, draw_heads, draw_positions, draw_schedules
+from dragoman.attention_page.kinds import Head
+from dragoman.attention_page.map import AttentionMap
+from dragoman.attention_page.plots import draw_head, draw_heads, draw_positions, draw_schedules
 from dragoman.files import write_atomically
 from dragoman.layers.positions import sinusoidal_table
 from dragoman.training.schedule import ScheduleConfig, learning_rate

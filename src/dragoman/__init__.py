@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.decoding.translator import Translator
     from dragoman.run.train import train
+    from dragoman.translation.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["Translator", "__version__", "train"]
@@ -13,7 +13,7 @@ __all__ = ["Translator", "__version__", "train"]
 def __getattr__(name: str) -> Any:
     # On first use: importing torch takes seconds, which `dragoman --help` should not.
     if name == "Translator":
-        from dragoman.decoding.translator import Translator
+        from dragoman.translation.translator import Translator
 
         return Translator
     if name == "train":

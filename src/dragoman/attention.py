@@ -142,8 +142,8 @@ def _short_attention(
 class AttentionCore(nn.Module):
     """`scaled_dot_product_attention` as a module without parameters, of which every attention has its own.
 
-    Torch's forward hooks see there what each head computes, and can switch heads off: `attention_view.capture`,
-    `attention_view.heads`. Without hooks it costs one call.
+    Torch's forward hooks see there what each head computes, and can switch heads off: `inspection.capture`,
+    `inspection.heads`. Without hooks it costs one call.
     """
 
     def forward(

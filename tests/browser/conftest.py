@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from dragoman.attention_view.attention_map import AttentionMap
+from dragoman.attention_page.map import AttentionMap
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page

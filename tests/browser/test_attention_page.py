@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jaxtyping import Float
 
-from dragoman.attention_view.attention_map import AttentionMap
-from dragoman.attention_view.kinds import Kind
-from dragoman.attention_view.statistics import measure
+from dragoman.attention_page.kinds import Kind
+from dragoman.attention_page.map import AttentionMap
+from dragoman.attention_page.statistics import measure
 from tests.browser.conftest import Opener
-from tests.browser.made_attention import made_attention
+from tests.support.made_attention import made_attention
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

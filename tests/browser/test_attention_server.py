@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dragoman.attention_view.kinds import Head
+from dragoman.attention_page.kinds import Head
 from dragoman.errors import UserError
 from dragoman.serving.attention import LONGEST_REQUEST, AttentionServer
-from tests.small_translator import random_translator
+from tests.support.small_translator import random_translator
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

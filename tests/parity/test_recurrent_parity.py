@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from dragoman.layers.recurrence import CellState, RecurrentLayer
 from dragoman.models.config import RecurrentConfig
 from dragoman.models.recurrent import Recurrent, build_recurrent
-from tests.variants.recurrent import VARIANTS
-from tests.variants.sizes import V
+from tests.support.variants.recurrent import VARIANTS
+from tests.support.variants.sizes import V
 
 Array = npt.NDArray[np.float64]
 Cell = Literal["lstm", "gru"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching import BatchingConfig, Cursor, batches, collate, sorted_batches
-from dragoman.data.tokenizer import PAD
+from dragoman.text.tokenizer import PAD
 
 Array = npt.NDArray[np.int32]
 PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=60)

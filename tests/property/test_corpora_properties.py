@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.corpora.debian_summaries import PARAGRAPH, split_description
-from dragoman.data.corpora.holdout import split_documents
-from dragoman.data.corpora.home_assistant import extract
+from dragoman.corpora.debian_summaries import PARAGRAPH, split_description
+from dragoman.corpora.holdout import split_documents
+from dragoman.corpora.home_assistant import extract
 from dragoman.data.readers import Pair
 from dragoman.data.splitting import fold
 from dragoman.errors import UserError

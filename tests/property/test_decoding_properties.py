@@ -6,12 +6,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding.beam import beam_search
-from dragoman.decoding.sampling import SamplingConfig, greedy_search
-from dragoman.decoding.search import SearchConfig
-from dragoman.decoding.segmenting import sentences
-from tests.small_translator import WORDS, copy_translator, random_translator
-from tests.table_model import CPU, TableModel, assert_same
+from dragoman.search.beam import beam_search
+from dragoman.search.contract import SearchConfig
+from dragoman.search.sampling import SamplingConfig, greedy_search
+from dragoman.text.segmenting import sentences
+from tests.support.small_translator import WORDS, copy_translator, random_translator
+from tests.support.table_model import CPU, TableModel, assert_same
 
 seeds = st.integers(0, 2**32 - 1)
 configs = st.builds(

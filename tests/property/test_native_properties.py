@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding.native.searcher import NativeSearcher
-from dragoman.decoding.search import Piece, SearchConfig
-from dragoman.decoding.torch_searcher import TorchSearcher
-from tests.unit.test_native import BUILDS, in_torch, searcher, write
+from dragoman.native.backend import NativeSearcher
+from dragoman.search.contract import Piece, SearchConfig
+from dragoman.search.torch_backend import TorchSearcher
+from tests.unit.native.test_native import BUILDS, in_torch, searcher, write
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
 

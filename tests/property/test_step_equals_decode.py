@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.models.architectures import build_model
 from dragoman.models.config import ARCHITECTURES
+from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Memory, Seq2Seq
-from tests.variants import VARIANTS
-from tests.variants.sizes import LONGEST, MAXIMUM, V
+from tests.support.variants import VARIANTS
+from tests.support.variants.sizes import LONGEST, MAXIMUM, V
 
 # One of each architecture, and what else depends on the length.
 LONG = [

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.readers import Pair
-from dragoman.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 
 # Text of all characters, and text dense in those that sentencepiece treats in a way of its own.
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

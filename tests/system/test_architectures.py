@@ -10,13 +10,13 @@ import pytest
 
 from dragoman.comparison.compare import compare
 from dragoman.comparison.trial import find_result
-from dragoman.decoding.search import SearchConfig
-from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
 from dragoman.run import train
 from dragoman.run.config import merge
-from tests.system.command_line import dragoman
-from tests.system.number_words import split_numbers
+from dragoman.search.contract import SearchConfig
+from dragoman.translation.translator import Translator
+from tests.support.command_line import dragoman
+from tests.support.number_words import split_numbers
 from tests.system.test_train import write_tsv
 
 LEARNING: dict[str, Any] = {

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from dragoman.data.subwords import EOS
-from dragoman.decoding.choice import choose_engine
 from dragoman.models.transformer import Transformer
+from dragoman.text.subwords import EOS
 from dragoman.training.checkpoint import load_checkpoint
-from tests.system.command_line import SETTINGS, dragoman, make_workplace
+from dragoman.translation.backends import choose_engine
+from tests.support.command_line import SETTINGS, dragoman, make_workplace
 
 
 @pytest.fixture(scope="module")

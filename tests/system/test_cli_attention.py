@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.decoding.alignment import AlignmentHead
-from tests.system.command_line import dragoman, make_workplace
+from dragoman.alignment.links import AlignmentHead
+from tests.support.command_line import dragoman, make_workplace
 
 PNG = b"\x89PNG"
 

@@ -11,16 +11,16 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.data.readers import Pair
-from dragoman.decoding.search import SearchConfig
-from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
 from dragoman.files import exclusive
 from dragoman.run import train
 from dragoman.run.config import merge
+from dragoman.search.contract import SearchConfig
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
 from dragoman.training.stopping import Stopped
-from tests.system.number_words import split_numbers
+from dragoman.translation.translator import Translator
+from tests.support.number_words import split_numbers
 
 
 def write_tsv(path: Path, pairs: list[Pair]) -> Path:

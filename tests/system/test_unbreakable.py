@@ -21,15 +21,15 @@ from torch import Tensor
 
 from dragoman import files as files_module
 from dragoman.data.batching import Batch
-from dragoman.decoding.translator import Translator
 from dragoman.errors import UserError
 from dragoman.run import train
 from dragoman.training import checkpoint as checkpoint_module
 from dragoman.training import fitting, gradients, loop
 from dragoman.training.checkpoint import latest_checkpoint, list_steps
 from dragoman.training.loop import MAX_ROLLBACKS, Trainer
-from dragoman.training.position import Outcome
-from tests.system.number_words import split_numbers
+from dragoman.training.progress import Outcome
+from dragoman.translation.translator import Translator
+from tests.support.number_words import split_numbers
 
 RUN = {
     "preset": "tiny",

@@ -30,10 +30,9 @@ class Align:
         """Try every head, write the best."""
         from itertools import islice
 
+        from dragoman.alignment.links import ALIGNMENT_FILE, AlignmentHead, lexical_links
         from dragoman.cli.gold import check_fit, read_gold
         from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.decoding.alignment import ALIGNMENT_FILE, AlignmentHead, lexical_links
-        from dragoman.decoding.translator import Translator
         from dragoman.evaluation.alignment import (
             Link,
             diagonal,
@@ -41,6 +40,7 @@ class Align:
             score_partial,
             words,
         )
+        from dragoman.translation.translator import Translator
 
         translator = Translator.load(self.model, device=self.device, engine="torch")
         read = self.pairs if self.gold is not None else max(self.pairs, self.lexicon_pairs)

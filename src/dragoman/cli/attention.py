@@ -13,10 +13,10 @@ from tyro.conf import Positional
 from dragoman.errors import UserError
 
 if TYPE_CHECKING:
-    from dragoman.attention_view.kinds import Head
-    from dragoman.attention_view.statistics import HeadStudy
+    from dragoman.attention_page.kinds import Head
+    from dragoman.attention_page.statistics import HeadStudy
     from dragoman.data.readers import Pair
-    from dragoman.decoding.translator import Translator
+    from dragoman.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,8 @@ class Attention:
 
     def run(self) -> None:
         """One sentence, or a corpus."""
-        from dragoman.attention_view.attention_map import SUFFIXES
-        from dragoman.decoding.translator import Translator
+        from dragoman.attention_page.map import SUFFIXES
+        from dragoman.translation.translator import Translator
 
         if [self.out is not None, self.report is not None, self.serve].count(True) != 1:
             raise UserError(
@@ -84,8 +84,8 @@ class Attention:
             self._corpus(Translator.load(self.model, device=self.device, engine="torch"), path)
 
     def _sentence(self, translator: Translator, out: Path) -> None:
-        from dragoman.attention_view.kinds import Head
-        from dragoman.attention_view.plots import draw_head, draw_heads
+        from dragoman.attention_page.kinds import Head
+        from dragoman.attention_page.plots import draw_head, draw_heads
         from dragoman.files import write_atomically
 
         page = out.suffix == ".html"
@@ -121,7 +121,7 @@ class Attention:
     def _corpus(self, translator: Translator, out: Path) -> None:
         from itertools import islice
 
-        from dragoman.attention_view.report import COLUMNS, build_report, by_importance, cells, name_of
+        from dragoman.attention_page.report import COLUMNS, build_report, by_importance, cells, name_of
         from dragoman.data.readers import parse_corpus, read_pairs
         from dragoman.files import write_atomically
 
@@ -151,9 +151,9 @@ class Attention:
             self._pruned(translator, pairs, study.least_important(self.prune))
 
     def _pruned(self, translator: Translator, pairs: list[Pair], heads: list[Head]) -> None:
-        from dragoman.attention_view.heads import heads_off
-        from dragoman.attention_view.kinds import NAMES
+        from dragoman.attention_page.kinds import NAMES
         from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
+        from dragoman.inspection.heads import heads_off
         from dragoman.models.description import load_description
 
         tokenize = bleu_tokenizer_for(load_description(self.model).target_language)

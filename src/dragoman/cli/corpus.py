@@ -15,7 +15,7 @@ class ListCorpora:
 
     def run(self) -> None:
         """Print name, description, licence."""
-        from dragoman.data.corpora import list_corpora
+        from dragoman.corpora import list_corpora
 
         for corpus in list_corpora():
             print(f"{corpus.name}\n    {corpus.description}")
@@ -42,7 +42,7 @@ class Fetch:
 
     def run(self) -> None:
         """Fetch, or find what is already there."""
-        from dragoman.data.corpora import fetch
+        from dragoman.corpora import fetch
 
         files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs)
         parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())

@@ -32,9 +32,9 @@ class Distill:
         from rich.progress import track
 
         from dragoman.data.readers import parse_corpus, read_corpora
-        from dragoman.decoding.search import SearchConfig
-        from dragoman.decoding.translator import Translator
         from dragoman.files import write_atomically
+        from dragoman.search.contract import SearchConfig
+        from dragoman.translation.translator import Translator
 
         if self.out.suffix != ".jsonl":
             raise UserError(f"{self.out}: give a name that ends in .jsonl")

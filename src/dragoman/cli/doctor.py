@@ -16,9 +16,9 @@ class Doctor:
         import torch
 
         from dragoman import __version__
-        from dragoman.decoding.choice import choose_engine
-        from dragoman.decoding.native import cores
         from dragoman.device import choose_device, choose_precision, cpu_has_bf16
+        from dragoman.native import cores
+        from dragoman.translation.backends import choose_engine
 
         device, engine = choose_device("auto"), choose_engine()
         translates = f"torch on {device}: {engine.reason}"

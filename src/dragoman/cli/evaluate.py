@@ -13,13 +13,13 @@ from dragoman.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from dragoman.alignment.links import AlignmentHead
     from dragoman.cli.tasks import Report, Task
     from dragoman.data.readers import Pair
-    from dragoman.decoding.alignment import AlignmentHead
-    from dragoman.decoding.translator import Translation, Translator
     from dragoman.evaluation.alignment import AlignmentScores, Reference
     from dragoman.evaluation.significance import Significance
     from dragoman.models.figures import Figure
+    from dragoman.translation.translator import Translation, Translator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +85,8 @@ class Evaluate:
         task = self._task(pairs)
         aligned_by, gold = None, []
         if self.alignment is not None:
+            from dragoman.alignment.links import AlignmentHead
             from dragoman.cli.gold import read_gold
-            from dragoman.decoding.alignment import AlignmentHead
 
             # What is wrong with the reference should show before the test set has been translated.
             aligned_by, gold = AlignmentHead.load(self.model), read_gold(self.alignment, pairs, f"of {self.test}")
@@ -150,7 +150,7 @@ class Evaluate:
         return Summaries(pairs, language) if self.metric == "summary" else Translations(pairs, language)
 
     def _load(self, *directories: Path) -> "Translator":
-        from dragoman.decoding.translator import Translator
+        from dragoman.translation.translator import Translator
 
         return Translator.load(
             *directories,
@@ -165,7 +165,7 @@ class Evaluate:
         from rich.console import Console
         from rich.progress import track
 
-        from dragoman.decoding.search import SearchConfig
+        from dragoman.search.contract import SearchConfig
 
         console = Console(stderr=True)
         search = SearchConfig(beam=self.beam, length_penalty=self.length_penalty)
@@ -257,7 +257,7 @@ class Score:
         from itertools import islice
 
         from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.decoding.translator import Translator
+        from dragoman.translation.translator import Translator
 
         translator = Translator.load(self.model, device=self.device, engine="torch")
         pairs = read_pairs(parse_corpus(self.corpus))

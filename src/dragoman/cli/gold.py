@@ -10,8 +10,8 @@ from dragoman.errors import UserError
 
 if TYPE_CHECKING:
     from dragoman.data.readers import Pair
-    from dragoman.decoding.translator import Translator
     from dragoman.evaluation.alignment import Reference
+    from dragoman.translation.translator import Translator
 
 
 def read_gold(path: Path, pairs: Sequence[Pair], whose: str) -> list[Reference]:

@@ -28,9 +28,9 @@ class LearnShortlist:
         from itertools import islice
 
         from dragoman.data.readers import parse_corpus, read_corpora
-        from dragoman.data.tokenizer import Tokenizer
-        from dragoman.decoding.shortlist import SHORTLIST_FILE, learn_shortlist
         from dragoman.models.description import load_description
+        from dragoman.text.tokenizer import Tokenizer
+        from dragoman.translation.shortlist import SHORTLIST_FILE, learn_shortlist
 
         description = load_description(self.model)
         config, limit = description.model, description.trained_length

@@ -12,8 +12,8 @@ from tyro.conf import Positional
 from dragoman.errors import UserError
 
 if TYPE_CHECKING:
-    from dragoman.decoding.sampling import SamplingConfig
-    from dragoman.decoding.translator import Translation
+    from dragoman.search.sampling import SamplingConfig
+    from dragoman.translation.translator import Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +75,12 @@ class Translate:
     def run(self) -> None:
         """Translate everything, in order, reading a little ahead."""
         from dragoman.data.readers import read_lines
-        from dragoman.decoding.search import SearchConfig
-        from dragoman.decoding.translator import Translator
+        from dragoman.search.contract import SearchConfig
+        from dragoman.translation.translator import Translator
 
         alignment = None
         if self.alignment:
-            from dragoman.decoding.alignment import AlignmentHead
+            from dragoman.alignment.links import AlignmentHead
 
             if self.ensemble:
                 raise UserError("--alignment is of one model, not of an ensemble: leave out one of the two")
@@ -122,7 +122,7 @@ class Translate:
     def _sampling(self) -> "SamplingConfig | None":
         if not self.sample:
             return None
-        from dragoman.decoding.sampling import SamplingConfig
+        from dragoman.search.sampling import SamplingConfig
 
         return SamplingConfig(
             temperature=self.temperature,

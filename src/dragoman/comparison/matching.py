@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import torch
 
-from dragoman.models.architectures import build_model
 from dragoman.models.config import ModelConfig, TransformerConfig, UniversalConfig
+from dragoman.models.registry import build_model
 
 # Widths are multiples of this: odd ones are slow.
 STEP = 8

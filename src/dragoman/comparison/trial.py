@@ -11,8 +11,6 @@ from typing import Any
 from rich.console import Console
 
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.decoding.search import SearchConfig
-from dragoman.decoding.translator import Translator
 from dragoman.device import peak_memory
 from dragoman.errors import UserError
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
@@ -20,8 +18,10 @@ from dragoman.files import write_atomically
 from dragoman.run.plan import load_plan
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.train import train
+from dragoman.search.contract import SearchConfig
 from dragoman.settings import from_mapping, to_mapping
 from dragoman.training.events import Event, number_of, read_events, step_of
+from dragoman.translation.translator import Translator
 
 RESULT_FILE = "comparison.json"
 

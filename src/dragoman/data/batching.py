@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from dragoman.data.subwords import BOS, EOS, PAD
 from dragoman.errors import UserError
+from dragoman.text.subwords import BOS, EOS, PAD
 
 Ids = Sequence[int] | npt.NDArray[np.integer[Any]]
 Lengths = npt.NDArray[np.integer[Any]]

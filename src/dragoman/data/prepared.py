@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dragoman.data.readers import Pair
-from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import UserError
 from dragoman.files import atomic_directory, temporary_beside
+from dragoman.text.tokenizer import Tokenizer
 
 VERSION = 1
 # All record batches but the last have this many pairs, so that pair i is found by division.

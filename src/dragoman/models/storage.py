@@ -8,8 +8,8 @@ from torch import Tensor
 
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
-from dragoman.models.architectures import build_model
 from dragoman.models.description import CONFIG_FILE, ModelDescription, load_description
+from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
 from dragoman.settings import to_mapping

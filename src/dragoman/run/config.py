@@ -6,11 +6,11 @@ from typing import Any
 
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
-from dragoman.data.tokenizer import TokenizerConfig
 from dragoman.errors import UserError
 from dragoman.models.config import ARCHITECTURES, ModelConfig, read_model_config
 from dragoman.models.presets import preset
 from dragoman.settings import to_mapping
+from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
 

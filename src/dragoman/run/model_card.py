@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman import __version__
 from dragoman.models.description import ModelDescription
-from dragoman.training.position import Validation
+from dragoman.training.progress import Validation
 
 
 def model_card(

@@ -15,10 +15,10 @@ from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.prepared import PreparedCorpus, prepare
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
 from dragoman.data.splitting import is_validation
-from dragoman.data.tokenizer import Tokenizer, train_tokenizer
 from dragoman.errors import UserError
 from dragoman.files import atomic_directory
 from dragoman.run.config import DataConfig, RunConfig
+from dragoman.text.tokenizer import Tokenizer, train_tokenizer
 
 TRAINING_TEXT, VALIDATION_TEXT = "training.jsonl", "validation.jsonl"
 

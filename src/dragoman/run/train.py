@@ -12,22 +12,22 @@ from rich.console import Console
 from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
-from dragoman.data.tokenizer import Tokenizer
 from dragoman.device import choose_device, choose_precision, deterministic_algorithms, tune_cpu
 from dragoman.errors import UserError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
-from dragoman.models.architectures import build_model
 from dragoman.models.config import architecture_of
 from dragoman.models.description import ModelDescription
+from dragoman.models.registry import build_model
 from dragoman.models.storage import save_model
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.validator import Validator
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.compiling import compile_layers
 from dragoman.training.display import Display
 from dragoman.training.loop import Observer, Trainer
-from dragoman.training.position import Outcome, Validation
+from dragoman.training.progress import Outcome, Validation
 from dragoman.training.stream import BatchStream
 from dragoman.training.tensorboard import TensorBoard
 

@@ -8,16 +8,16 @@ import torch
 
 from dragoman.data.batching import Batch, collate, sorted_batches
 from dragoman.data.readers import Pair
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.search import SearchConfig
-from dragoman.decoding.translator import Translator
 from dragoman.device import Precision
 from dragoman.evaluation.error_rates import exact_match
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
 from dragoman.models.figures import Figure, summarise
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.search.contract import SearchConfig
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.gradients import mean_loss
-from dragoman.training.position import Validation
+from dragoman.training.progress import Validation
+from dragoman.translation.translator import Translator
 
 # Greedy and not for long: much faster than a beam of 4, and it ranks models alike.
 SEARCH = SearchConfig(beam=1, max_length_factor=1.5, max_length_offset=10)

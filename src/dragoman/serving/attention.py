@@ -9,11 +9,11 @@ import json
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from dragoman.attention_view.attention_map import AttentionMap
-from dragoman.attention_view.kinds import Head
-from dragoman.attention_view.page import build_page
-from dragoman.decoding.translator import Translator
+from dragoman.attention_page.kinds import Head
+from dragoman.attention_page.map import AttentionMap
+from dragoman.attention_page.page import build_page
 from dragoman.errors import UserError
+from dragoman.translation.translator import Translator
 
 ADDRESS = "127.0.0.1"
 LONGEST_REQUEST = 64 * 1024

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from dragoman.training.position import Validation
+from dragoman.training.progress import Validation
 
 HEADER = f"{'update':>8} {'minutes':>8} {'loss':>7} {'perplexity':>10} {'BLEU':>6} {'chrF':>6} {'exact %':>7}"
 

@@ -24,8 +24,8 @@ from dragoman.training.events import EventLog
 from dragoman.training.fitting import FittingGradients
 from dragoman.training.forecast import Forecast
 from dragoman.training.optimizers import build_optimizers
-from dragoman.training.position import Outcome, Position, Validation
 from dragoman.training.prefetch import on_device
+from dragoman.training.progress import Outcome, Position, Validation
 from dragoman.training.saving import TrainingState
 from dragoman.training.schedule import ScheduleConfig, learning_rate
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests

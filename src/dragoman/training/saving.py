@@ -12,7 +12,7 @@ from dragoman.models.storage import set_weights, weights_of
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.checkpoint import Checkpoint, pack_optimizer, prune, save_checkpoint, unpack_optimizer
 from dragoman.training.optimizers import Optimizers
-from dragoman.training.position import Position
+from dragoman.training.progress import Position
 
 
 @dataclass(frozen=True)

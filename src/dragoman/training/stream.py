@@ -8,7 +8,7 @@ import numpy as np
 
 from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, collate
 from dragoman.data.prepared import PreparedCorpus
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.text.tokenizer import Tokenizer
 
 # Batches are read from all over the file: after so many, the pages that they touched are given back.
 RELEASE_EVERY = 10

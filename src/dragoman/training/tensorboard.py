@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dragoman.errors import UserError
-from dragoman.training.position import Validation
+from dragoman.training.progress import Validation
 
 
 class TensorBoard:

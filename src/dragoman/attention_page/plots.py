@@ -1,0 +1,232 @@
+"""Pictures for print: heat maps of heads, the matrix of positions, the schedule. Takes arrays only."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib import font_manager, rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import EngFormatter
+
+from dragoman.attention_page.kinds import NAMES, Head, Kind
+from dragoman.attention_page.map import AttentionMap
+from dragoman.attention_page.statistics import HeadFigures, HeadStudy
+from dragoman.errors import UserError
+from dragoman.text.words import SPACE
+
+Format = Literal["png", "svg"]
+# From white to dark with even steps in lightness: it survives a photocopy.
+_COLOURS = "Blues"
+# Weights are written into the cells of one head's map up to so many tokens a side.
+_NUMBERS = 16
+# The tokens stand beside the maps of a grid up to so many a side; a map of more is an overview.
+_LABELS = 24
+# Inches that the longest title of a grid needs on one line, and on two.
+_TITLE_WIDTH, _KIND_WIDTH = 3.6, 2.2
+LONGEST = 256
+
+
+def draw_head(attention: AttentionMap, head: Head, form: Format) -> bytes:
+    """One head's weights: a row for each query, a column for each key.
+
+    Raises UserError when there is no such head, or the sentence is too long to draw.
+    """
+    weights = _weights(attention, head.kind)
+    N, H, T, S = weights.shape
+    if not (0 <= head.layer < N and 0 <= head.head < H):
+        raise UserError(
+            f"there is no layer {head.layer + 1}, head {head.head + 1} of {NAMES[head.kind]}: the model has {N} layers "
+            f"of {H} heads (both count from 1)"
+        )
+    figure = Figure(figsize=(1.6 + 0.32 * max(S, 6), 1.4 + 0.32 * max(T, 4)), dpi=200, layout="constrained")
+    axes = figure.subplots()
+    _map(axes, weights[head.layer, head.head])
+    _label(axes, attention.keys(head.kind), attention.queries(head.kind))
+    if max(T, S) <= _NUMBERS:
+        for t, s in np.ndindex(T, S):
+            weight = weights[head.layer, head.head, t, s]
+            if weight >= 0.005:
+                shade = "white" if weight > 0.6 else "#333333"
+                axes.text(s, t, f"{weight:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=shade)
+    axes.set_title(f"{NAMES[head.kind]}, layer {head.layer + 1}, head {head.head + 1}", fontsize=10)
+    return _rendered(figure, form)
+
+
+def draw_heads(attention: AttentionMap, form: Format, kind: Kind | None = None) -> bytes:
+    """Every head of one kind: a row of maps for each layer.
+
+    The encoder-decoder attention if there is no `kind`. Raises UserError when there is no attention of the kind, or the
+    sentence is too long to draw.
+    """
+    kind = kind or "encoder_decoder"
+    weights = _weights(attention, kind)
+    N, H, T, S = weights.shape
+    labelled = max(T, S) <= _LABELS
+    cell = 0.16 if labelled else 2.2 / max(T, S)
+    wide, high = max(1.3, cell * S), max(1.3, cell * T)
+    margin = 1.2 if labelled else 0.5
+    width = max(_KIND_WIDTH, margin + H * wide)
+    figure = Figure(figsize=(width, margin + N * high), dpi=200, layout="constrained")
+    grid = figure.subplots(N, H, squeeze=False, sharex=True, sharey=True)
+    for layer, head in np.ndindex(N, H):
+        axes = grid[layer, head]
+        assert isinstance(axes, Axes)
+        _map(axes, weights[layer, head])
+        axes.set_xticks([])
+        axes.set_yticks([])
+        if layer == 0:
+            axes.set_title(f"head {head + 1}", fontsize=8)
+        if head == H - 1:
+            axes.yaxis.set_label_position("right")
+            axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
+    if labelled:
+        for axes in grid[:, 0]:
+            axes.set_yticks(range(T), _shown(attention.queries(kind)), fontsize=5)
+        for axes in grid[-1]:
+            axes.set_xticks(range(S), _shown(attention.keys(kind)), fontsize=5, rotation=90)
+    parted = " " if width >= _TITLE_WIDTH else "\n"
+    figure.suptitle(f"{NAMES[kind]}:{parted}rows look at columns", fontsize=10)
+    return _rendered(figure, form)
+
+
+def draw_study(study: HeadStudy, form: Format) -> bytes:
+    """Figures of all heads over a corpus: for each kind of attention a map of layers by heads."""
+    by_kind: dict[Kind, list[HeadFigures]] = {}
+    for each in study.heads:
+        by_kind.setdefault(each.statistics.head.kind, []).append(each)
+    largest = max((abs(each.importance) for each in study.heads if each.importance is not None), default=0.0) or 1.0
+    columns: list[tuple[str, str, float, float, Callable[[HeadFigures], float]]] = [
+        ("growth of loss without it", "RdBu_r", -largest, largest, _importance),
+        ("entropy, bits", "Blues", 0.0, max(each.statistics.entropy for each in study.heads), _entropy),
+        ("confidence", "Blues", 0.0, 1.0, _confidence),
+    ]
+    figure = Figure(figsize=(10.5, 0.6 + 2.1 * len(by_kind)), dpi=130, layout="constrained")
+    grid = figure.subplots(len(by_kind), len(columns), squeeze=False)
+    for row, (kind, heads) in zip(grid, by_kind.items(), strict=True):
+        shape = tuple(1 + max(number) for number in zip(*(each.statistics.head[1:] for each in heads), strict=True))
+        for axes, (name, colours, low, high, figure_of) in zip(row, columns, strict=True):
+            values = np.full(shape, np.nan)
+            for each in heads:
+                values[each.statistics.head[1:]] = figure_of(each)
+            image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+            axes.set_title(f"{NAMES[kind]}: {name}", fontsize=8)
+            axes.set_xticks(range(shape[1]), [str(head + 1) for head in range(shape[1])], fontsize=7)
+            axes.set_yticks(range(shape[0]), [str(layer + 1) for layer in range(shape[0])], fontsize=7)
+            axes.set_xlabel("head", fontsize=7)
+            axes.set_ylabel("layer", fontsize=7)
+            figure.colorbar(image, ax=axes).ax.tick_params(labelsize=6)
+    return _rendered(figure, form)
+
+
+def _importance(figures: HeadFigures) -> float:
+    return np.nan if figures.importance is None else figures.importance
+
+
+def _entropy(figures: HeadFigures) -> float:
+    return figures.statistics.entropy
+
+
+def _confidence(figures: HeadFigures) -> float:
+    return figures.statistics.confidence
+
+
+def draw_positions(table: Float[np.ndarray, "P D"], form: Format) -> bytes:
+    """The matrix of sinusoidal positions (Vaswani et al. 2017, section 3.5): a row for each position."""
+    figure = Figure(figsize=(6.4, 4), dpi=200, layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+    axes.set(xlabel="dimension", ylabel="position", title="sinusoidal positions")
+    figure.colorbar(image, ax=axes, label="value")
+    return _rendered(figure, form)
+
+
+def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
+    """Learning rates over the updates, a line for each name."""
+    figure = Figure(figsize=(6.4, 3.2), dpi=200, layout="constrained")
+    axes = figure.subplots()
+    for colour, dash, (name, values) in zip(
+        ("#0072B2", "#D55E00", "#009E73"), ("-", "--", ":"), rates.items(), strict=False
+    ):
+        axes.plot(range(1, len(values) + 1), values, dash, color=colour, label=name)
+    axes.set(xlabel="update", ylabel="learning rate", title="learning-rate schedule")
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return _rendered(figure, form)
+
+
+def _weights(attention: AttentionMap, kind: Kind) -> Float[np.ndarray, "N H T S"]:
+    arrays = dict(attention.kinds()).get(kind)
+    if arrays is None:
+        there = ", ".join(NAMES[each] for each, _ in attention.kinds())
+        raise UserError(f"this model has no {NAMES[kind]}; it has {there or 'no attention at all'}")
+    if max(arrays.weights.shape[2:]) > LONGEST:
+        raise UserError(
+            f"a picture shows at most {LONGEST} tokens a side, and this sentence has {max(arrays.weights.shape[2:])}: "
+            "give a shorter one"
+        )
+    return arrays.weights
+
+
+def _map(axes: Axes, weights: Float[np.ndarray, "T S"]) -> None:
+    axes.imshow(weights, cmap=_COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    axes.spines[:].set_color("#bbbbbb")
+    axes.tick_params(length=0)
+
+
+def _label(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
+    axes.set_xticks(range(len(keys)), _shown(keys), rotation=60, ha="left", rotation_mode="anchor", fontsize=8)
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(queries)), _shown(queries), fontsize=8)
+
+
+def _shown(tokens: Sequence[str]) -> list[str]:
+    # A dollar sign would begin a formula.
+    return [(token.replace(SPACE, "") or "␣").replace("$", r"\$") for token in tokens]
+
+
+def _rendered(figure: Figure, form: Format) -> bytes:
+    texts = [artist for artist in figure.findobj(Text) if isinstance(artist, Text)]
+    fonts = _fonts("".join(text.get_text() for text in texts))
+    data = io.BytesIO()
+    # The same numbers give the same bytes; letters stay letters in an SVG, to be found and copied.
+    with rc_context({"svg.hashsalt": "dragoman", "svg.fonttype": "none"}), warnings.catch_warnings():
+        # A character that no font of this machine has is drawn as a box.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        for text in texts:
+            text.set_fontfamily(fonts)
+        figure.savefig(data, format=form, metadata={"Software": None} if form == "png" else {"Date": None})
+    return data.getvalue()
+
+
+def _fonts(texts: str) -> list[str]:
+    """matplotlib's own font, and for what it lacks those of this machine that have most of it."""
+    fonts = ["DejaVu Sans"]
+    missing = {ord(character) for character in texts} - _characters(font_manager.findfont("DejaVu Sans"))
+    missing -= {ord("\n")}
+    if missing:
+        by_name = {entry.name: entry.fname for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
+        while missing:
+            has = {name: len(missing & _characters(path)) for name, path in sorted(by_name.items())}
+            best = max(has, key=lambda name: has[name], default=None)
+            if best is None or not has[best]:
+                break
+            fonts.append(best)
+            missing -= _characters(by_name.pop(best))
+    return fonts
+
+
+def _characters(path: str | Path) -> set[int]:
+    try:
+        return set(font_manager.get_font(str(path)).get_charmap())
+    except (OSError, RuntimeError):
+        return set()

@@ -1,0 +1,230 @@
+"""Home Assistant's user-interface strings: read from its wheel, aligned by key.
+
+The wheel has a file homeassistant/components/INTEGRATION/translations/LANGUAGE.json for each
+integration and language: texts in nested objects with the same keys in every language.
+"""
+
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.corpora.download import Release, bring, identity_of
+from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
+from dragoman.corpora.holdout import split_documents
+from dragoman.corpora.lines import has_unprintable, one_line
+from dragoman.corpora.source import CorpusSource
+from dragoman.corpora.wheels import open_wheel, read_member
+from dragoman.data.readers import Pair
+from dragoman.errors import UserError
+
+RELEASE = Release(
+    project="homeassistant",
+    version="2026.2.3",
+    file_name="homeassistant-2026.2.3-py3-none-any.whl",
+    sha256="8167820cac4b8defe895fd2c36ac23402a445d1fe6028e8cde24caabb935282c",
+    size=51_240_053,
+    python="3.14",
+)
+
+# Those of the release that share 300 pairs or more with English.
+_CODES = (
+    "bg ca cs da de el en en-GB es es-419 et fi fr fy ga gl gsw he hr hu id is it ja ko lb lt lv mk "
+    "nb nl pl pt pt-BR ro ru sk sl sr-Latn sv tr uk vi zh zh-Hant"
+)
+LANGUAGES = tuple(_CODES.split())
+# Chinese without further words is this for us; Home Assistant always says which.
+_SIMPLIFIED_CHINESE = "zh-Hans"
+
+_MEMBER = re.compile(r"homeassistant/components/([a-z0-9_]+)/translations/([A-Za-z0-9-]+)\.json")
+_LICENCE = re.compile(r"homeassistant-([^/]+)\.dist-info/licenses/LICENSE\.md")
+# "[%key:common::state::on%]" stands for a text that is written elsewhere.
+_REFERENCE = "[%key:"
+
+SOURCE = CorpusSource(
+    name="home-assistant",
+    description="user-interface strings of Home Assistant, about 6 words each; "
+    "24,700 distinct pairs for en-de, 25,300 for zh-en, 11,200 for en-fr",
+    licence="Apache-2.0",
+    attribution="The Home Assistant Authors",
+    languages=LANGUAGES,
+    download_bytes=RELEASE.size,
+)
+# To be increased when the same wheel would give other files.
+_RECIPE = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extracted:
+    """What a wheel of some version has: pairs by integration, how many were left out for what
+    reason, and the text of the licence.
+    """
+
+    version: str
+    documents: dict[str, list[Pair]]
+    left_out: dict[str, int]
+    licence: bytes
+
+
+def fetch(directory: Path, pair: str, wheel: Path | None = None) -> CorpusFiles:
+    """Make the corpus for the language pair "SOURCE-TARGET" in directory/home-assistant/SOURCE-TARGET/.
+
+    Validation and test are whole integrations without what training has seen. Raises UserError for unknown languages,
+    a failed download, a damaged wheel, and what `find_or_make` raises.
+    """
+    source, target = parse_pair(pair)
+    identity = {
+        "corpus": SOURCE.name,
+        "recipe": _RECIPE,
+        **identity_of(RELEASE, wheel),
+        "source_language": source,
+        "target_language": target,
+    }
+
+    def make(say: Callable[[str], None]) -> CorpusContents:
+        found = bring(RELEASE, wheel, say)
+        say(f"Reading {source}-{target} from {found.name} ...")
+        return _contents(found, source, target)
+
+    return find_or_make(directory / SOURCE.name / f"{source}-{target}", identity, make)
+
+
+def parse_pair(pair: str) -> tuple[str, str]:
+    """Source and target language of "en-de" or "zh-Hant-en".
+
+    Raises UserError, listing the languages, when these are not two of them.
+    """
+    # Codes may have hyphens of their own: one place to cut leaves a language on either side.
+    cuts = [match.start() for match in re.finditer("-", pair)]
+    for source, target in ((pair[:cut], pair[cut + 1 :]) for cut in cuts):
+        source, target = ("zh" if c == _SIMPLIFIED_CHINESE else c for c in (source, target))
+        if source in LANGUAGES and target in LANGUAGES and source != target:
+            return source, target
+    raise UserError(
+        f"{pair!r} is not a language pair; write SOURCE-TARGET, such as en-de, with two of: " + ", ".join(LANGUAGES)
+    )
+
+
+def extract(wheel: Path, source: str, target: str) -> Extracted:
+    """Read the pairs of two languages from a wheel, of which nothing is unpacked or imported.
+
+    Line breaks, tabs and runs of spaces become single spaces: a pair is one line of text. Left out
+    are empty texts, references to other texts, texts with control characters, and untranslated
+    ones (target equal to source: most are not yet translated, and all can be had by copying).
+
+    Raises UserError when the wheel is damaged, or is none of Home Assistant's.
+    """
+    documents: dict[str, list[Pair]] = {}
+    left_out = Counter(
+        {"empty": 0, "reference": 0, "control characters": 0, "untranslated": 0},
+    )
+    with open_wheel(wheel) as archive:
+        members = archive.namelist()
+        found = next(filter(None, map(_LICENCE.fullmatch, members)), None)
+        if found is None:
+            raise UserError(f"{wheel}: not a wheel of Home Assistant (it has no licence file)")
+        licence = read_member(archive, found[0])
+        for integration, ours, theirs in _aligned_members(members, source, target):
+            translations = dict(_leaves(_parse(archive, theirs)))
+            pairs = documents.setdefault(integration, [])
+            for key, text in _leaves(_parse(archive, ours)):
+                if key not in translations:
+                    continue
+                pair = Pair(one_line(text), one_line(translations[key]))
+                reason = _why_not(pair)
+                if reason is None:
+                    pairs.append(pair)
+                else:
+                    left_out[reason] += 1
+    return Extracted(version=found[1], documents=documents, left_out=dict(left_out), licence=licence)
+
+
+def _aligned_members(members: list[str], source: str, target: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (integration, file of source language, file of target language), in order of name."""
+    by_language: dict[str, dict[str, str]] = {}
+    for name in members:
+        if match := _MEMBER.fullmatch(name):
+            by_language.setdefault(match[2], {})[match[1]] = name
+    ours, theirs = (by_language.get(_SIMPLIFIED_CHINESE if code == "zh" else code, {}) for code in (source, target))
+    for integration in sorted(ours.keys() & theirs.keys()):
+        yield integration, ours[integration], theirs[integration]
+
+
+def _parse(archive: zipfile.ZipFile, name: str) -> object:
+    content = read_member(archive, name)
+    try:
+        tree: object = json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON: {error}") from error
+    return tree
+
+
+def _leaves(tree: object) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield (path of keys, text) for each text in nested objects, in the order of the file."""
+    stack: list[tuple[tuple[str, ...], object]] = [((), tree)]
+    while stack:
+        path, node = stack.pop()
+        if isinstance(node, dict):
+            stack.extend(((*path, key), child) for key, child in reversed(node.items()))
+        elif isinstance(node, str):
+            yield path, node
+
+
+def _why_not(pair: Pair) -> str | None:
+    if not (pair.source and pair.target):
+        return "empty"
+    if any(_REFERENCE in text for text in pair):
+        return "reference"
+    if any(map(has_unprintable, pair)):
+        return "control characters"
+    return "untranslated" if pair.source == pair.target else None
+
+
+def _contents(wheel: Path, source: str, target: str) -> CorpusContents:
+    extracted = extract(wheel, source, target)
+    split = split_documents(extracted.documents)
+    parts = {"train": split.train, "valid": split.valid, "test": split.test}
+    if not all(parts.values()):
+        raise UserError(
+            f"{wheel.name} has too few texts in both {source} and {target} to train and test on "
+            f"({sum(map(len, parts.values()))} pairs); choose another pair"
+        )
+    return CorpusContents(
+        parts=parts,
+        left_out={
+            **extracted.left_out,
+            "repeated in training": split.repeated,
+            "held out but seen": split.seen,
+        },
+        about={
+            "version": extracted.version,
+            "licence": SOURCE.licence,
+            "attribution": SOURCE.attribution,
+            "held_out_documents": {"valid": split.valid_documents, "test": split.test_documents},
+        },
+        readme=_readme(wheel.name, source, target, sizes(parts)),
+        licence=extracted.licence,
+    )
+
+
+def _readme(wheel_name: str, source: str, target: str, rows: str) -> str:
+    return f"""# Home Assistant, {source} to {target}
+
+User-interface strings of Home Assistant (https://www.home-assistant.io/), taken from the translations
+in the published wheel `{wheel_name}`. Copyright The Home Assistant Authors, under the Apache
+License, Version 2.0: see `LICENSE`.
+
+{rows}
+
+One pair a line, source, tab, target, in UTF-8.
+
+Changed from the original: the strings were aligned by key; line breaks, tabs and runs of spaces
+became single spaces; empty and untranslated strings, repetitions, and strings that refer to
+others were left out. `valid.tsv` and `test.tsv` are whole integrations, chosen by a hash of their
+names, without any string whose source or target occurs in `train.tsv` after folding case, digits,
+punctuation and placeholders. `manifest.json` has the counts, and the SHA-256 of the wheel and of
+every file.
+"""

@@ -1,7 +1,0 @@
-"""Corpora to begin with: listed, fetched or made, with what is held out unseen in training, each with its licence."""
-
-from dragoman.data.corpora.catalogue import fetch, list_corpora
-from dragoman.data.corpora.folder import CorpusFiles
-from dragoman.data.corpora.source import CorpusSource
-
-__all__ = ["CorpusFiles", "CorpusSource", "fetch", "list_corpora"]

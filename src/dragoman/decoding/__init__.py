@@ -1,1 +1,0 @@
-"""Search over a model that offers one step at a time, and the facade that turns text into text."""

@@ -1,0 +1,149 @@
+"""The weights of every attention of a model, as arrays.
+
+One code path for every architecture and position scheme: hooks on the modules that `Seq2Seq.attentions` names. They
+exist while something is captured; without them, models run as if this room did not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.attention import AttentionCore, naive_attention
+from dragoman.attention_page.arrays import AttentionArrays, Captured, Details
+from dragoman.attention_page.kinds import KINDS, Kind
+from dragoman.data.batching import collate
+from dragoman.inspection.greedy import greedy
+from dragoman.layers.recurrent_attention import AttentionWeights
+from dragoman.models.inference import inference
+from dragoman.models.seq2seq import Seq2Seq
+
+
+def capture(
+    model: Seq2Seq,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]] | None = None,
+    *,
+    kinds: Collection[Kind] = KINDS,
+    details: bool = False,
+) -> list[Captured]:
+    """What the model attends to while it reads `sources` and writes `targets`, pair by pair.
+
+    Rows of ids have no special symbols. Position s of a source is its token s, the last one EOS; position t of a target
+    reads BOS or token t - 1, and predicts token t or EOS.
+
+    Args:
+        model: of any architecture, on any device, in any mode; it is in evaluation mode while it runs.
+        sources: the padding that a batch of them needs does not show in the arrays.
+        targets: the model's own outputs (greedy search) when there are none.
+        kinds: of attention; the others are None.
+        details: also what the weights are computed from, and what is computed with them.
+
+    Returns:
+        One `Captured` for each pair; the weights are those of `naive_attention`, in float32.
+    """
+    with inference([model]):
+        if targets is None:
+            targets = [output.tokens for output in greedy(model, sources)]
+        device = next(model.parameters()).device
+        batch = collate(sources, targets).to(device)
+        with _recording(model, kinds) as recorded:
+            model.decode_states(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
+    lengths = [(len(source) + 1, len(target) + 1) for source, target in zip(sources, targets, strict=True)]
+    return [
+        Captured(
+            target=tuple(int(token) for token in targets[row]),
+            encoder_self=recorded["encoder_self"].arrays(row, S, S, details),
+            decoder_self=recorded["decoder_self"].arrays(row, T, T, details),
+            encoder_decoder=recorded["encoder_decoder"].arrays(row, T, S, details),
+        )
+        for row, (S, T) in enumerate(lengths)
+    ]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of an attention: weights [B, H, T, S], and what it took and gave, if that is known."""
+
+    weights: Tensor
+    details: dict[str, Tensor]
+
+
+@dataclass
+class _Recorded:
+    """The calls of one kind of attention, in order.
+
+    recurrent  a call is some rows of the one layer, not a layer
+    """
+
+    recurrent: bool = False
+    calls: list[_Call] = field(default_factory=list)
+
+    def observe(self, module: nn.Module, inputs: tuple[object, ...], output: Tensor) -> None:
+        """A forward hook."""
+        if isinstance(module, AttentionCore):
+            query, key, value, mask, *rest = inputs
+            bias = rest[1] if len(rest) > 1 else None
+            heads, weights = naive_attention(query, key, value, mask, bias)  # type: ignore[arg-type]
+            details = {"query": query, "key": key, "value": value, "output": heads}
+            if bias is not None:
+                details["bias"] = bias
+            self.calls.append(_Call(weights, details))  # type: ignore[arg-type]
+        else:
+            assert isinstance(module, AttentionWeights), "an attention of a kind that capture does not know"
+            self.recurrent = True
+            # [B, T, S] -> [B, 1, T, S]: one head
+            self.calls.append(_Call(output.unsqueeze(1), {}))
+
+    def arrays(self, row: int, queries: int, keys: int, details: bool) -> AttentionArrays | None:
+        """Those of one sentence, without padding; None when there is no attention of this kind."""
+        if not self.calls:
+            return None
+        if self.recurrent:
+            # t x [H, T', S] -> [H, T, S] -> [1, H, T, S]
+            rows = torch.cat([call.weights[row] for call in self.calls], dim=1)
+            return AttentionArrays(_array(rows.unsqueeze(0)[:, :, :queries, :keys]))
+        # N x [H, T, S] -> [N, H, T, S]
+        weights = torch.stack([call.weights[row, :, :queries, :keys] for call in self.calls])
+        return AttentionArrays(_array(weights), self._details(row, queries, keys) if details else None)
+
+    def _details(self, row: int, queries: int, keys: int) -> Details:
+        def layers(name: str, *sizes: int) -> Float[np.ndarray, "N H ..."]:
+            cut = tuple(slice(size) for size in sizes)
+            # A bias may be the same for every sentence: [1, H, T, S]
+            return _array(
+                torch.stack([each[row if len(each) > 1 else 0][(slice(None), *cut)] for each in self._each_call(name)])
+            )
+
+        return Details(
+            query=layers("query", queries),
+            key=layers("key", keys),
+            value=layers("value", keys),
+            output=layers("output", queries),
+            bias=layers("bias", queries, keys) if "bias" in self.calls[0].details else None,
+        )
+
+    def _each_call(self, name: str) -> Iterator[Tensor]:
+        return (call.details[name] for call in self.calls)
+
+
+@contextmanager
+def _recording(model: Seq2Seq, kinds: Collection[Kind]) -> Iterator[dict[Kind, _Recorded]]:
+    """What attentions of these kinds compute inside."""
+    modules = model.attentions()
+    recorded = {kind: _Recorded() for kind in KINDS}
+    with ExitStack() as hooks:
+        for kind in kinds:
+            for module in getattr(modules, kind):
+                hooks.callback(module.register_forward_hook(recorded[kind].observe).remove)
+        yield recorded
+
+
+def _array(tensor: Tensor) -> Float[np.ndarray, ...]:
+    return tensor.float().cpu().numpy()

@@ -1,0 +1,95 @@
+"""Figures of every head over a corpus: what it looks at, and what the model loses without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import NamedTuple
+
+from dragoman.attention_page.kinds import KINDS, Head, Kind
+from dragoman.attention_page.statistics import HeadFigures, HeadStatistics, HeadStudy, measure
+from dragoman.errors import UserError
+from dragoman.inspection.ablation import heads_of, log_probabilities
+from dragoman.inspection.capture import capture
+from dragoman.inspection.heads import heads_off
+from dragoman.models.inference import inference
+from dragoman.models.seq2seq import Seq2Seq
+
+
+class IdPair(NamedTuple):
+    """A sentence and its translation: ids without special symbols, and the texts of the tokens."""
+
+    source: list[int]
+    target: list[int]
+    source_texts: tuple[str, ...]
+    target_texts: tuple[str, ...]
+
+
+def study_heads(
+    model: Seq2Seq,
+    batches: Sequence[Sequence[IdPair]],
+    *,
+    tell: Callable[[int, int], None],
+    right_to_left: bool = False,
+) -> HeadStudy:
+    """Measure every head on pairs in batches of similar lengths.
+
+    `tell` hears how many passes over them are done, and how many there are; `right_to_left`: see `measure`.
+
+    Raises UserError when the model has no attention.
+    """
+    tokens = sum(len(pair.target) + 1 for batch in batches for pair in batch)
+    sums: dict[Head, list[HeadStatistics]] = {}
+    heads: list[Head] = []
+    for batch in batches:
+        found = capture(model, [pair.source for pair in batch], [pair.target for pair in batch])
+        heads = heads_of(model, found[0])
+        for pair, captured in zip(batch, found, strict=True):
+            for kind in KINDS:
+                arrays = getattr(captured, kind)
+                if arrays is not None:
+                    keys = _keys(pair, kind)
+                    for statistics in measure(arrays.weights, kind, keys, right_to_left=right_to_left):
+                        sums.setdefault(statistics.head, []).append(statistics)
+    if not heads:
+        raise UserError("this model has no attention: there are no heads to measure")
+    passes = len(heads) + 2
+    tell(1, passes)
+    loss = _loss(model, batches, [], tokens)
+    tell(2, passes)
+    importance: dict[Head, float] = {}
+    for done, head in enumerate(heads, 3):
+        importance[head] = _loss(model, batches, [head], tokens) - loss
+        tell(done, passes)
+    return HeadStudy(
+        heads=tuple(
+            HeadFigures(statistics=_mean(some), importance=importance.get(head)) for head, some in sums.items()
+        ),
+        loss=loss,
+        sentences=sum(map(len, batches)),
+        target_tokens=tokens,
+    )
+
+
+def _keys(pair: IdPair, kind: Kind) -> tuple[str, ...]:
+    return ("<s>", *pair.target_texts) if kind == "decoder_self" else (*pair.source_texts, "</s>")
+
+
+def _loss(model: Seq2Seq, batches: Sequence[Sequence[IdPair]], off: Sequence[Head], tokens: int) -> float:
+    with inference([model]), heads_off(model, [off]):
+        total = sum(
+            sum(log_probabilities(model, [pair.source for pair in batch], [pair.target for pair in batch]))
+            for batch in batches
+        )
+    return -total / tokens
+
+
+def _mean(some: Sequence[HeadStatistics]) -> HeadStatistics:
+    """The mean over all queries of all sentences."""
+    queries = sum(each.queries for each in some)
+    means = {
+        each.name: sum(getattr(one, each.name) * one.queries for one in some) / queries
+        for each in fields(HeadStatistics)
+        if each.name not in ("head", "queries")
+    }
+    return HeadStatistics(head=some[0].head, queries=queries, **means)

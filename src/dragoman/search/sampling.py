@@ -1,0 +1,195 @@
+"""Searches that follow one hypothesis per row: greedy search, and sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.errors import UserError
+from dragoman.search.contract import Hypothesis, SearchConfig, length_penalty
+from dragoman.search.limits import Limits
+from dragoman.search.stepper import State, Stepper
+from dragoman.text.subwords import BOS, EOS
+
+# (log-probabilities [N, V], the caller's number of each row [N], position) -> next token [N]
+Choice = Callable[[Tensor, Tensor, int], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """How to draw. The same seed and the same text give the same samples, whatever the batch.
+
+    temperature  logits are divided by it: below 1 safer, above 1 wilder
+    top_k        draw among the k most probable tokens only; None: among all
+    top_p        draw among the fewest most probable tokens whose probabilities (after temperature
+                 and top_k) sum to at least this; 1: among all (Holtzman et al., 2020)
+    samples      how many to draw for each row; sample i does not depend on this number
+    seed         0 to 2**64 - 1
+
+    Raises UserError for values outside their range.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    samples: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise UserError(
+                f"temperature must be a number above 0, got {self.temperature}; "
+                "for the most probable token at each position use a beam of 1"
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise UserError(f"top_k must be at least 1, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p must lie above 0 and not above 1, got {self.top_p}")
+        if self.samples < 1:
+            raise UserError(f"samples must be at least 1, got {self.samples}")
+        if not 0 <= self.seed < 2**64:
+            raise UserError(f"seed must lie between 0 and 2**64 - 1, got {self.seed}")
+
+
+@torch.no_grad()
+def greedy_search(
+    stepper: Stepper[State],
+    state: State,
+    source_lengths: Sequence[int],
+    config: SearchConfig,
+    device: torch.device,
+    prefixes: Sequence[Sequence[int]] | None = None,
+) -> list[Hypothesis]:
+    """The most probable token at each position, for each row; `beam_search` with a beam of 1.
+
+    The arguments are those of `beam_search`; `beam` and `n_best` of the config do not matter.
+    """
+
+    def choose(log_probabilities: Tensor, rows: Tensor, position: int) -> Tensor:  # noqa: ARG001
+        return log_probabilities.argmax(-1)
+
+    if len(source_lengths) == 0:
+        return []
+    limits = Limits.build(source_lengths, config, prefixes, device)
+    return _generate(stepper, state, limits, config.length_penalty, choose)
+
+
+@torch.no_grad()
+def sample(
+    stepper: Stepper[State],
+    state: State,
+    source_lengths: Sequence[int],
+    config: SearchConfig,
+    sampling: SamplingConfig,
+    keys: Sequence[int],
+    device: torch.device,
+    prefixes: Sequence[Sequence[int]] | None = None,
+) -> list[list[Hypothesis]]:
+    """`sampling.samples` random outputs of each row, in the order in which they were drawn.
+
+    `keys` (0 to 2**64 - 1) names the random stream of each row: equal keys draw equal numbers.
+    Log-probabilities are the model's own, without temperature, top_k and top_p. The other arguments
+    are those of `beam_search`; `beam` and `n_best` of the config do not matter.
+    """
+    if len(source_lengths) == 0:
+        return []
+    n = sampling.samples
+    limits = Limits.build(source_lengths, config, prefixes, device)
+    # [B] -> [B * n]
+    copies = torch.arange(len(source_lengths), device=device).repeat_interleave(n)
+    state, limits = state.reorder(copies), limits.select(copies)
+    length = int(limits.maximum.max()) + 1
+    streams = [uniforms(sampling.seed, key, number, length) for key in keys for number in range(n)]
+    # [B * n, T]
+    uniform = torch.from_numpy(np.stack(streams)).to(device)
+
+    def choose(log_probabilities: Tensor, rows: Tensor, position: int) -> Tensor:
+        return draw(log_probabilities, uniform[rows, position], sampling)
+
+    drawn = _generate(stepper, state, limits, config.length_penalty, choose)
+    return [drawn[first : first + n] for first in range(0, len(drawn), n)]
+
+
+def uniforms(seed: int, key: int, number: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The first `length` numbers in [0, 1) of the random stream that (seed, key, number) names.
+
+    Counter-based (Philox; Salmon et al., 2011): no stream depends on what others were used for.
+    """
+    generator = np.random.Philox(
+        key=np.array([seed, key], dtype=np.uint64),
+        counter=np.array([0, 0, 0, number], dtype=np.uint64),
+    )
+    return np.random.Generator(generator).random(length)
+
+
+def draw(
+    log_probabilities: Float[Tensor, "N V"],
+    uniform: Float[Tensor, " N"],
+    sampling: SamplingConfig,
+) -> Int[Tensor, " N"]:
+    """One token per row, by the inverse of the cumulative distribution over ids, in float64."""
+    logits = log_probabilities.double() / sampling.temperature
+    if sampling.top_k is not None:
+        # [N, V] -> [N, 1]; ties with the k-th stay in
+        kth = logits.topk(min(sampling.top_k, logits.size(-1))).values[:, -1:]
+        logits = logits.masked_fill(logits < kth, -math.inf)
+    if sampling.top_p < 1:
+        probability, order = logits.softmax(-1).sort(descending=True, stable=True)
+        # The most probable token always stays: nothing comes before it.
+        surplus = probability.cumsum(-1) - probability >= sampling.top_p
+        logits = logits.masked_fill(torch.zeros_like(surplus).scatter(1, order, surplus), -math.inf)
+    cumulative = logits.softmax(-1).cumsum(-1)
+    # The first id whose cumulative probability exceeds the number. uniform < 1 stays below the
+    # total after rounding too, and ids of probability 0 do not raise the sum: none is chosen.
+    target = uniform[:, None] * cumulative[:, -1:]
+    # [N, 1] -> [N]
+    return torch.searchsorted(cumulative, target, right=True).squeeze(1)
+
+
+def _generate(stepper: Stepper[State], state: State, limits: Limits, alpha: float, choose: Choice) -> list[Hypothesis]:
+    """Extend each of N rows token by token until EOS; finished rows leave the batch."""
+    N, device = len(limits.maximum), limits.maximum.device
+    longest = int(limits.maximum.max())
+    tokens = torch.zeros(N, longest + 1, dtype=torch.int64, device=device)
+    log_probability = torch.zeros(N, device=device)
+    length = torch.zeros(N, dtype=torch.int64, device=device)
+    own_end = torch.zeros(N, dtype=torch.bool, device=device)
+    rows = torch.arange(N, device=device)  # [R]: those still running
+    token = torch.full((N,), BOS, dtype=torch.int64, device=device)
+    for position in range(longest + 1):
+        log_probabilities, state = stepper.step(token, state)
+        # [R, V] -> [R, 1, V] -> [R, V]
+        allowed = limits.apply(log_probabilities[:, None], position)[:, 0]
+        token = choose(allowed, rows, position)
+        tokens[rows, position] = token
+        # [R, V] -> [R, 1] -> [R]
+        log_probability[rows] += allowed.gather(1, token[:, None]).squeeze(1)
+        ends = token == EOS
+        if not ends.any():
+            continue
+        length[rows[ends]] = position
+        # Only at the maximum length is EOS not a choice; there, was it the model's?
+        chosen = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)
+        own_end[rows[ends]] = chosen[ends]
+        running = (~ends).nonzero().flatten()
+        if len(running) == 0:
+            break
+        rows, token = rows[running], token[running]
+        state, limits = state.reorder(running), limits.select(running)
+    return [
+        Hypothesis(
+            tokens=tuple(said[:count]),
+            log_probability=total,
+            score=total / length_penalty(count + 1, alpha),
+            finished=own,
+        )
+        for said, count, total, own in zip(
+            tokens.tolist(), length.tolist(), log_probability.tolist(), own_end.tolist(), strict=True
+        )
+    ]

@@ -1,0 +1,48 @@
+"""Lines as users have them: of any bytes, of any number."""
+
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+
+from dragoman.errors import UserError
+from dragoman.text.segmenting import one_line
+
+# A stream reads at most so much ahead of what it has returned.
+LINES_AHEAD = 2000
+CHARACTERS_AHEAD = 1_000_000
+
+
+def read_line(line: str | bytes) -> tuple[str, bool]:
+    """A line as clean text, and whether it was something else than Unicode."""
+    if isinstance(line, bytes):
+        text = line.decode("utf-8", "replace")
+        return one_line(text), text.encode() != line
+    # Text may hold surrogates, for example those by which Python remembers undecodable bytes.
+    text = line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return one_line(text), text != line
+
+
+def with_prefixes(
+    lines: Iterable[str | bytes], prefixes: Iterable[str | bytes]
+) -> Iterator[tuple[str | bytes, str | bytes]]:
+    """Each line with its prefix; UserError where one of the two ends before the other."""
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), 1):
+        if line is None or prefix is None:
+            missing = "line" if line is None else "prefix"
+            raise UserError(f"there is no {missing} number {number}; give one prefix for each line")
+        yield line, prefix
+
+
+def portions(
+    lines: Iterable[tuple[str | bytes, str | bytes]],
+) -> Iterator[list[tuple[str | bytes, str | bytes]]]:
+    """Lines and their prefixes in lists, none longer than what may be read ahead."""
+    some: list[tuple[str | bytes, str | bytes]] = []
+    size = 0
+    for line, prefix in lines:
+        some.append((line, prefix))
+        size += len(line)
+        if len(some) == LINES_AHEAD or size >= CHARACTERS_AHEAD:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

@@ -1,0 +1,115 @@
+"""One vocabulary of subwords: a sentencepiece model that takes any text and gives it back.
+
+What the vocabulary lacks is spelled in UTF-8 bytes, so nothing is unknown.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import sentencepiece
+
+from dragoman.text.subword_sampling import SPACE_MARK, SegmentationSampler
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+
+class SubwordModel:
+    """One sentencepiece model: the vocabulary of one language, or of both."""
+
+    def __init__(self, serialized: bytes) -> None:
+        """Read a serialised model; raises ValueError when it is not one of ours."""
+        self.serialized = serialized
+        try:
+            # sentencepiece takes no bytes at all for no request to load anything.
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized or b"-")
+        except RuntimeError as error:
+            raise ValueError("not a sentencepiece model") from error
+        self.size: int = self._processor.get_piece_size()
+        control = [
+            self._processor.pad_id(),
+            self._processor.unk_id(),
+            self._processor.bos_id(),
+            self._processor.eos_id(),
+        ]
+        if control != [PAD, UNK, BOS, EOS] or not self._processor.is_byte(self._byte(0)):
+            raise ValueError("a sentencepiece model with other special symbols, or without bytes")
+
+    @property
+    def byte_ids(self) -> list[int]:
+        """The ids that spell in bytes what the vocabulary lacks, by value."""
+        return [self._byte(value) for value in range(256)]
+
+    def encode(self, lines: Sequence[str], workers: int = 1) -> list[list[int]]:
+        """The best segmentation of each line, as ids; `workers` is a number of threads."""
+
+        def segment(texts: list[bytes]) -> list[list[int]]:
+            return self._processor.encode(texts, num_threads=workers)
+
+        return self._rows(lines, segment)
+
+    def sample(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
+        """A random segmentation of each line: a pure function of (lines, alpha, seed); see `SegmentationSampler`."""
+        draw = random.Random(seed)
+        return [self._sampler.sample(utf8(line).decode(), alpha, draw) for line in lines]
+
+    @cached_property
+    def pieces(self) -> dict[str, tuple[int, float]]:
+        """Text of each subword, a space in it being U+2581 -> (id, score); without special symbols and bytes."""
+        processor = self._processor
+        return {
+            processor.id_to_piece(index): (index, processor.get_score(index))
+            for index in range(self.size)
+            if not (processor.is_control(index) or processor.is_unknown(index) or processor.is_byte(index))
+        }
+
+    @cached_property
+    def _sampler(self) -> SegmentationSampler:
+        # Sentencepiece does not say of which kind a model is; but ranks are whole numbers, log-probabilities are not.
+        merges = all(score.is_integer() for _, score in self.pieces.values())
+        return SegmentationSampler(self.pieces, self.byte_ids, merges=merges)
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""
+        return [self._processor.decode([int(i) for i in row]) if len(row) else "" for row in rows]
+
+    def texts(self, row: Sequence[int]) -> list[str]:
+        """The text of each id: a subword (a space in it being U+2581), a byte as <0xC3>, a special symbol as </s>."""
+        return [self._processor.id_to_piece(int(index)) for index in row]
+
+    def _rows(self, lines: Sequence[str], segment: Callable[[list[bytes]], list[list[int]]]) -> list[list[int]]:
+        if not any(SPACE_MARK in line for line in lines):
+            return segment([utf8(line) for line in lines])
+        # The space mark goes in as a character that no line and no subword has, which therefore
+        # comes out as bytes; these bytes are then exchanged for those of the space mark.
+        present = set().union(*lines)
+        stand_in = next(
+            chr(code)
+            for code in range(0x10FFFF, 0, -1)
+            if chr(code) not in present and self._processor.piece_to_id(chr(code)) == UNK
+        )
+        old, new = ([self._byte(b) for b in text.encode()] for text in (stand_in, SPACE_MARK))
+        rows = segment([utf8(line.replace(SPACE_MARK, stand_in)) for line in lines])
+        return [_replace(row, old, new) for row in rows]
+
+    def _byte(self, value: int) -> int:
+        index: int = self._processor.piece_to_id(f"<0x{value:02X}>")
+        return index
+
+
+def utf8(text: str) -> bytes:
+    """Encode any string; what UTF-8 cannot say, a lone surrogate, becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # Joins surrogates that make a pair, replaces the others by U+FFFD.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _replace(row: list[int], old: list[int], new: list[int]) -> list[int]:
+    replaced: list[int] = []
+    for index in row:
+        replaced.append(index)
+        if replaced[-len(old) :] == old:
+            replaced[-len(old) :] = new
+    return replaced

@@ -1,0 +1,79 @@
+"""Which engine searches: the compiled one where it can, else torch; and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dragoman import native
+from dragoman.errors import UserError
+from dragoman.models.config import ModelConfig
+
+EngineName = Literal["auto", "native", "torch"]
+PrecisionName = Literal["auto", "fp32", "bf16", "int8"]
+# Files that the drivers of GPUs make: without one, torch need not be asked, whose import takes seconds.
+GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What searches.
+
+    build      of the compiled engine; None: torch
+    precision  of the compiled engine
+    reason     why it is torch; "" otherwise
+    """
+
+    build: native.Build | None
+    precision: native.Precision = "fp32"
+    reason: str = ""
+
+
+def choose_engine(
+    engine: EngineName = "auto",
+    precision: PrecisionName = "auto",
+    device: str = "auto",
+    configs: Sequence[ModelConfig] = (),
+) -> Choice:
+    """The engine for models of these settings (several are an ensemble) on a device.
+
+    Raises:
+        UserError: when what was asked for is not to be had here.
+    """
+    if engine not in ("auto", "native", "torch"):
+        raise UserError(f"unknown engine {engine!r}: use auto, native or torch")
+    if precision not in ("auto", *native.PRECISIONS):
+        raise UserError(f"unknown precision {precision!r}: use auto, {', '.join(native.PRECISIONS)}")
+    builds = native.builds()
+    reason = "torch was asked for" if engine == "torch" else _obstacle(builds, device, configs)
+    if not reason:
+        return Choice(builds[0], builds[0].default_precision if precision == "auto" else precision)
+    if engine == "native":
+        raise UserError(f"the compiled engine cannot be used: {reason}")
+    if precision not in ("auto", "fp32"):
+        raise UserError(f"precision {precision} needs the compiled engine, which cannot be used: {reason}")
+    return Choice(None, reason=reason)
+
+
+def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[ModelConfig]) -> str:
+    if not builds:
+        return (
+            "it is not installed, or not for this processor (install a C++ compiler, such as Debian's g++, and then "
+            "dragoman again)"
+        )
+    if device not in ("auto", "cpu"):
+        return f"it works on a CPU, not on {device}"
+    if device == "auto" and any(Path(file).exists() for file in GPU_FILES) and _has_gpu():
+        return "a GPU is used"
+    if len(configs) > 1:
+        return "it takes one model, not an ensemble"
+    for config in configs:
+        if trouble := native.obstacle(config):
+            return f"it does not take this model: {trouble}"
+    return ""
+
+
+def _has_gpu() -> bool:
+    from dragoman.device import choose_device
+
+    return choose_device("auto").type != "cpu"

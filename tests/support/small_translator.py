@@ -1,0 +1,94 @@
+"""Translators that need no training: one that copies, and one with random weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.readers import Pair
+from dragoman.models.config import TransformerConfig
+from dragoman.models.presets import tiny
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.transformer import build_transformer
+from dragoman.search.torch_backend import TorchSearcher
+from dragoman.text.subwords import EOS
+from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from dragoman.translation.translator import Translator
+
+WORDS = ["the", "lamp", "is", "on", "off", "in", "kitchen", "garden", "door", "window"]
+WORDS += ["open", "closed", "turn", "light", "please", "wait", "now"]
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """Subwords of a few English words, the same on both sides."""
+    lines = [" ".join(WORDS[i:] + WORDS[: i // 2]) + "." for i in range(len(WORDS))]
+    pairs = [Pair(line, line) for line in lines]
+    return train_tokenizer(pairs, TokenizerConfig(vocabulary_size=340))
+
+
+def model_config() -> TransformerConfig:
+    """`tiny` with one layer on each side."""
+    size = tokenizer().source_size
+    return replace(tiny(size, size, joint=True), encoder_layers=1, decoder_layers=1)
+
+
+@cache
+def random_models(count: int) -> tuple[Seq2Seq, ...]:
+    """Transformers of random weights, scaled so that their distributions are not flat."""
+    models = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        model = build_transformer(model_config())
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1.3)
+        models.append(model.eval())
+    return tuple(models)
+
+
+def random_translator(models: int = 1, max_source_tokens: int = 20, batch_tokens: int = 200) -> Translator:
+    return Translator.from_parts(
+        random_models(models),
+        tokenizer(),
+        max_source_tokens=max_source_tokens,
+        batch_tokens=batch_tokens,
+    )
+
+
+@dataclass(frozen=True)
+class CopyState:
+    source: Tensor  # [N, S]
+    position: int
+
+    def reorder(self, rows: Tensor) -> "CopyState":
+        return CopyState(self.source[rows], self.position)
+
+
+class CopyEngine:
+    """Says the source again, and then EOS, each with probability 0.9. Notes what it reads."""
+
+    def __init__(self) -> None:
+        self.models: Sequence[Seq2Seq] = random_models(1)
+        self.read: list[list[int]] = []
+
+    def start(self, source: Tensor, mask: Tensor) -> CopyState:
+        self.read += [row[real].tolist() for row, real in zip(source, mask, strict=True)]
+        return CopyState(source, 0)
+
+    def step(self, token: Tensor, state: CopyState) -> tuple[Tensor, CopyState]:
+        N, S = state.source.shape
+        # [N]: the source token here, EOS beyond its end
+        said = state.source[:, state.position] if state.position < S else torch.full((N,), EOS)
+        V = tokenizer().target_size
+        probability = 0.9 * nn.functional.one_hot(said, V) + 0.1 / V
+        return probability.log(), CopyState(state.source, state.position + 1)
+
+
+def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyEngine]:
+    engine = CopyEngine()
+    searcher = TorchSearcher(engine, batch_tokens=200)
+    translator = Translator(searcher, lambda: searcher, tokenizer(), max_source_tokens=max_source_tokens)
+    return translator, engine

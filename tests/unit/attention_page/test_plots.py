@@ -1,0 +1,111 @@
+"""Pictures of attention: the same numbers give the same bytes, and every token can be drawn."""
+
+import io
+import re
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from dragoman.attention_page.kinds import Head
+from dragoman.attention_page.map import AttentionMap
+from dragoman.attention_page.plots import LONGEST, draw_head, draw_heads, draw_positions, draw_schedules, draw_study
+from dragoman.attention_page.report import build_report
+from dragoman.attention_page.statistics import HeadFigures, HeadStudy, measure
+from dragoman.errors import UserError
+from tests.support.made_attention import made_attention
+
+PNG = b"\x89PNG"
+
+
+def words_in(svg: bytes) -> list[str]:
+    return re.findall(r">([^<>\n]+)</text>", svg.decode())
+
+
+def test_one_head_shows_its_tokens_and_weights() -> None:
+    attention = made_attention()
+    head = Head("encoder_decoder", 1, 0)
+    svg = draw_head(attention, head, "svg")
+    shown = words_in(svg)
+    for token in (*attention.source, *attention.predicted):
+        assert escape(token.replace("▁", "")) in shown
+    assert "encoder-decoder attention, layer 2, head 1" in shown
+    assert attention.encoder_decoder is not None
+    largest = attention.encoder_decoder.weights[1, 0].max()
+    assert f"{largest:.2f}".removeprefix("0") in shown
+    assert draw_head(attention, head, "svg") == svg
+    assert draw_head(attention, head, "png").startswith(PNG)
+    assert draw_head(attention, head, "png") == draw_head(attention, head, "png")
+
+
+def test_all_heads_are_a_grid() -> None:
+    attention = made_attention(heads=3, layers=2)
+    shown = words_in(draw_heads(attention, "svg", "encoder_self"))
+    assert {"head 1", "head 2", "head 3", "layer 1", "layer 2"} <= set(shown)
+    assert draw_heads(attention, "png").startswith(PNG)
+
+
+@pytest.mark.parametrize(("heads", "tokens"), [(1, 1), (2, 1), (4, 1), (1, 30), (1, 60), (2, 60)])
+def test_the_title_of_a_narrow_grid_fits(heads: int, tokens: int) -> None:
+    attention = made_attention(["▁one", "</s>"], ["▁eins"] * tokens, heads=heads, layers=1, text="", translation="")
+    pixels = imread(io.BytesIO(draw_heads(attention, "png", "encoder_decoder")))
+    # [height, width, RGBA]: nothing touches the sides.
+    assert pixels[:, [0, 1, -2, -1], :3].min() == 1.0
+
+
+@pytest.mark.parametrize(
+    "tokens", [["▁灯", "是", "</s>"], ["▁المصباح", "</s>"], ["▁$x$", "$", "</s>"], ["▁\U000f0000", "▁"]]
+)
+def test_any_script_is_drawn_without_a_warning(tokens: list[str]) -> None:
+    attention = made_attention(tokens, tokens[:-1], text="", translation="")
+    assert draw_heads(attention, "png").startswith(PNG)
+    assert b"<svg" in draw_head(attention, Head("encoder_self", 0, 0), "svg")
+
+
+def test_what_cannot_be_drawn_is_explained() -> None:
+    with pytest.raises(UserError, match="has no decoder self-attention; it has encoder-decoder attention"):
+        draw_heads(made_attention(kinds=["encoder_decoder"]), "png", "decoder_self")
+    with pytest.raises(UserError, match="there is no layer 1, head 9"):
+        draw_head(made_attention(), Head("encoder_self", 0, 8), "png")
+    with pytest.raises(UserError, match=f"at most {LONGEST} tokens"):
+        draw_heads(made_attention(["▁a"] * LONGEST + ["</s>"], ["▁b"], heads=1, layers=1), "png")
+
+
+def test_positions_and_schedules() -> None:
+    assert draw_positions(np.zeros((8, 4)), "png").startswith(PNG)
+    assert "paper" in words_in(draw_schedules({"paper": [0.1, 0.2, 0.1]}, "svg"))
+
+
+def figures(attention: AttentionMap) -> HeadStudy:
+    measured = [
+        each for kind, arrays in attention.kinds() for each in measure(arrays.weights, kind, attention.keys(kind))
+    ]
+    importance = [None if i == 0 else (-1) ** i * i / 100 for i in range(len(measured))]
+    heads = tuple(HeadFigures(statistics=each, importance=how) for each, how in zip(measured, importance, strict=True))
+    return HeadStudy(heads=heads, loss=1.5, sentences=2, target_tokens=9)
+
+
+def test_a_report_has_a_row_for_each_head_and_runs_nothing_of_its_title() -> None:
+    study = figures(made_attention())
+    page = build_report(study, "<script>alert(1)</script>")
+    assert "<script>alert" not in page
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>.*?</tr>', page)
+    assert len(rows) == len(set(rows)) == len(study.heads)
+    shown = [float(text) for text in re.findall(r"<td>([+-]\d\.\d{4})</td>", page)]
+    assert shown == sorted(shown, reverse=True)
+    assert len(shown) == len(study.heads) - 1
+    assert study.least_important(1) == [min(study.heads[1:], key=lambda each: each.importance or 0.0).statistics.head]
+    assert draw_study(study, "png").startswith(PNG)
+
+
+def test_nothing_is_half_written(tmp_path: Path) -> None:
+    attention = made_attention()
+    with pytest.raises(UserError, match="choose a name that ends in"):
+        attention.save(tmp_path / "a.pdf")
+    (tmp_path / "taken.png").mkdir()
+    for path in (tmp_path / "nowhere" / "a.png", tmp_path / "taken.png"):
+        with pytest.raises(OSError, match=r"."):
+            attention.save(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.png"]

@@ -1,0 +1,116 @@
+"""Figures that a model reports of its tokens: summed up, logged, kept, and read from earlier runs."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.data.readers import Pair
+from dragoman.models.figures import Figure, summarise
+from dragoman.models.transformer import Transformer
+from dragoman.run import train
+from dragoman.run.validator import Validator
+from dragoman.training.events import read_events
+from dragoman.training.progress import Position, Validation
+from tests.support.number_words import split_numbers
+from tests.support.small_translator import WORDS, random_models, random_translator, tokenizer
+from tests.system.test_train import TINY_RUN, write_tsv
+
+PAIRS = [Pair(" ".join(WORDS[:i]), " ".join(WORDS[i : 2 * i + 1])) for i in range(8)] + [Pair("", "")]
+
+
+def lengths(self: Transformer, source: Tensor, real: Tensor, target: Tensor, target_mask: Tensor) -> dict[str, Tensor]:
+    """Of each source token, how long its sentence is; of each target token, that it is one."""
+    assert not self.training
+    # [B, S] -> [N]; [B, T] -> [M]
+    return {
+        "source length": real.sum(1, keepdim=True).expand_as(real)[real].float(),
+        "one": torch.ones_like(target)[target_mask].float(),
+    }
+
+
+@pytest.fixture
+def reporting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transformers report the lengths of sentences."""
+    monkeypatch.setattr(Transformer, "figures", lengths)
+
+
+def expected() -> dict[str, object]:
+    """By another way; EOS counts."""
+    counts = [len(ids) + 1 for ids in tokenizer().encode_source([pair.source for pair in PAIRS])]
+    mean = sum(count**2 for count in counts) / sum(counts)
+    return {"source length": (pytest.approx(mean), max(counts)), "one": (1.0, 1.0)}
+
+
+def plain(figures: dict[str, Figure]) -> dict[str, object]:
+    return {name: (figure.mean, figure.maximum) for name, figure in figures.items()}
+
+
+def test_the_mean_is_over_tokens_not_over_batches() -> None:
+    batches = [{"steps": torch.tensor([1.0, 2.0, 6.0])}, {"steps": torch.tensor([3.0]), "other": torch.tensor([-2.0])}]
+    assert summarise(batches) == {
+        "steps": Figure(mean=3.0, maximum=6.0),
+        "other": Figure(mean=-2.0, maximum=-2.0),
+    }
+    assert summarise([]) == summarise([{}, {}]) == summarise([{"steps": torch.zeros(0)}]) == {}
+
+
+def test_figures_that_are_no_numbers_become_null() -> None:
+    (figure,) = summarise([{"x": torch.tensor([1.0, math.nan])}, {"x": torch.tensor([2.0])}]).values()
+    assert figure.to_json() == {"mean": None, "maximum": None}
+    (figure,) = summarise([{"x": torch.tensor([math.inf])}]).values()
+    assert figure.to_json() == {"mean": None, "maximum": None}
+
+
+def test_a_model_without_figures_shows_none() -> None:
+    assert random_translator().figures(PAIRS) == {}
+    assert random_translator().figures([]) == {}
+    assert Validation(loss=1.0, bleu=2.0, chrf=3.0, exact_match=4.0).figures_to_json() == {}
+
+
+@pytest.mark.usefixtures("reporting")
+def test_a_translator_reports() -> None:
+    assert plain(random_translator(batch_tokens=30).figures(PAIRS)) == expected()
+    # All members of an ensemble see the same sentences.
+    assert plain(random_translator(2).figures(PAIRS)) == expected()
+
+
+@pytest.mark.usefixtures("reporting")
+def test_a_validator_reports() -> None:
+    validator = Validator(PAIRS, tokenizer(), max_length=100, batch_tokens=40, precision="fp32")
+    (model,) = random_models(1)
+    assert plain(dict(validator(model).figures)) == expected()
+
+
+def test_positions_keep_figures_and_earlier_ones_are_read() -> None:
+    figures = {"encoder steps": Figure(mean=2.5, maximum=6.0)}
+    position = Position(
+        best=Validation(loss=1.0, bleu=2.0, chrf=3.0, exact_match=4.0, samples=(("a", "b", "c"),), figures=figures)
+    )
+    state = json.loads(json.dumps(position.to_json()))
+    assert Position.from_json(state) == position
+    del state["best"]["figures"], state["best"]["exact_match"]
+    assert Position.from_json(state).best == Validation(
+        loss=1.0, bleu=2.0, chrf=3.0, exact_match=0.0, samples=(("a", "b", "c"),)
+    )
+
+
+@pytest.mark.usefixtures("reporting")
+def test_a_run_logs_and_keeps_them(tmp_path: Path) -> None:
+    training, validation, _ = split_numbers()
+    corpus, held_out = write_tsv(tmp_path / "a.tsv", training[:200]), write_tsv(tmp_path / "b.tsv", validation[:9])
+    settings = {**TINY_RUN, "training": {"steps": 4, "validations": 2}}
+    best = train([str(corpus)], tmp_path / "model", validation=str(held_out), settings=settings).best
+    assert best.figures.keys() == {"source length", "one"}
+    events = [event for event in read_events(tmp_path / "model/run/log.jsonl") if event["event"] == "validation"]
+    assert len(events) >= 2
+    as_json = best.figures_to_json()["figures"]
+    assert [event["figures"] for event in events] == [as_json] * len(events)
+    metrics = json.loads((tmp_path / "model/metrics.json").read_text())
+    assert metrics["validation"]["figures"] == as_json
+    length = best.figures["source length"]
+    card = (tmp_path / "model/README.md").read_text()
+    assert f"\n| source length (validation) | mean {length.mean:.2f}, at most {length.maximum:g} |\n" in card

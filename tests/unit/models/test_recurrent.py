@@ -1,0 +1,424 @@
+"""The recurrent encoder-decoder as a whole: sizes, gradients, what it sees of the source, and that it learns."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dragoman.data.batching import collate
+from dragoman.models.config import RecurrentConfig
+from dragoman.models.description import ModelDescription
+from dragoman.models.recurrent import Recurrent, RecurrentMemory, build_recurrent
+from dragoman.models.storage import load_model, save_model, weights_of
+from dragoman.search.beam import beam_search
+from dragoman.search.contract import SearchConfig
+from dragoman.search.stepper import SingleModel
+from dragoman.text.subwords import EOS
+from dragoman.training.gradients import accumulate_gradients, mean_loss
+from tests.support.variants.recurrent import VARIANTS
+from tests.support.variants.sizes import V
+
+CPU = torch.device("cpu")
+EACH_VARIANT = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def build(**changes: Any) -> Recurrent:
+    """A model of a few thousand weights."""
+    torch.manual_seed(0)
+    return build_recurrent(
+        RecurrentConfig(**{"source_vocabulary": 20, "target_vocabulary": 20, "d_model": 16, **changes})
+    )
+
+
+def variant_in_float64(variant: str) -> Recurrent:
+    """Without dropout; biases are not zero."""
+    torch.manual_seed(1)
+    model = build_recurrent(replace(VARIANTS[variant], dropout=0.0)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, V, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def some_padding(rows: int, length: int) -> Tensor:
+    """The mask of sentences each shorter than the one before."""
+    return torch.arange(length) < (length - torch.arange(rows)).unsqueeze(1)
+
+
+def logits(model: Recurrent, source: Tensor, target: Tensor) -> Tensor:
+    return model.decode(target, model.encode(source, torch.ones_like(source, dtype=torch.bool)))
+
+
+def memory_of(model: Recurrent) -> RecurrentMemory:
+    return model.encode(tokens(2, 5), torch.ones(2, 5, dtype=torch.bool))
+
+
+# Sizes and settings
+
+
+@pytest.mark.parametrize(("cell", "gates", "parts"), [("lstm", 4, 2), ("gru", 3, 1)])
+def test_count_by_hand(cell: str, gates: int, parts: int) -> None:
+    def layer(d_input: int, d_state: int) -> int:
+        return gates * d_state * (d_input + d_state + 2)
+
+    encoder, bridge, combine = 2 * 2 * layer(16, 8), 2 * parts * (16 * 16 + 16), 2 * 16 * 16
+    decoder = layer(32, 16) + layer(16, 16)
+    whole = 20 * 16 + encoder + bridge + decoder + combine + 16 * 16
+
+    def count(**changes: Any) -> int:
+        return parameters(build(cell=cell, **changes))
+
+    assert count() == whole
+    assert count(attention="dot") == whole - 16 * 16
+    assert count(attention="additive") == whole + 16 * 16 + 16
+    unfed = whole - gates * 16 * 16
+    assert count(input_feeding=False) == unfed
+    assert count(input_feeding=False, attention="none") == unfed - 16 * 16 - combine
+    assert count(bidirectional=False) == whole - encoder + 2 * layer(16, 16)
+    assert count(encoder_layers=3) == whole + encoder // 2
+    assert count(decoder_layers=1) == whole - layer(16, 16) - bridge // 2
+    assert count(tied_embeddings="two-way") == whole + 20 * 16
+    assert count(tied_embeddings="none", target_vocabulary=30) == whole + (30 + 30) * 16
+
+
+@pytest.mark.parametrize(
+    ("tied", "same_source", "same_output"),
+    [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
+)
+def test_tying(tied: str, same_source: bool, same_output: bool) -> None:
+    model = build(tied_embeddings=tied)
+    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
+    assert (source is target) == same_source
+    assert (model.output.weight is target) == same_output
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention": "none"}, "input_feeding feeds the attention's outcome back"),
+        ({"d_model": 15}, "even for an encoder of two directions, not 15"),
+        ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
+        ({"decoder_layers": 0}, "decoder_layers"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
+        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
+    ],
+)
+def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**changes)
+    assert parameters(build(d_model=15, bidirectional=False)) > 0
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_initialisation(cell: str) -> None:
+    model = build(cell=cell, d_model=64, tied_embeddings="none")
+    for name, weight in model.named_parameters():
+        if "weight_hh" in name:
+            for gate in weight.split(weight.shape[1]):
+                torch.testing.assert_close(gate @ gate.t(), torch.eye(len(gate)), msg=name)
+        elif "weight_ih" in name:
+            gates = weight.unflatten(0, (4 if cell == "lstm" else 3, -1))
+            bound = (6 / sum(gates.shape[1:])) ** 0.5
+            assert weight.abs().max().item() == pytest.approx(bound, rel=0.01), name
+        elif "bias_ih" in name and cell == "lstm":
+            i, f, g, o = weight.chunk(4)
+            assert f.eq(1).all()
+            assert torch.cat((i, g, o)).eq(0).all()
+        elif "bias" in name:
+            assert weight.eq(0).all(), name
+        elif "embedding" in name or "output" in name:
+            assert weight.std().item() == pytest.approx(64**-0.5, rel=0.06), name
+        else:
+            assert weight.abs().max().item() == pytest.approx((6 / sum(weight.shape)) ** 0.5, rel=0.02), name
+
+
+# Gradients
+
+
+@EACH_VARIANT
+def test_gradients_are_the_slopes(variant: str) -> None:
+    """Along a random direction in the space of all weights, in float64."""
+    model = variant_in_float64(variant)
+    source, target, golds = tokens(3, 5), tokens(3, 4, seed=1), tokens(3, 4, seed=2)
+    mask = some_padding(3, 5)
+
+    def loss() -> Tensor:
+        return F.cross_entropy(model.decode(target, model.encode(source, mask)).transpose(1, 2), golds)
+
+    weights = list(model.parameters())
+    directions = [random(*weight.shape, seed=i) for i, weight in enumerate(weights)]
+    gradients = torch.autograd.grad(loss(), weights)
+    slope = sum(float((gradient * direction).sum()) for gradient, direction in zip(gradients, directions, strict=True))
+    step, values = 1e-5, []
+    with torch.no_grad():
+        for moved in (step, -2 * step):
+            for weight, direction in zip(weights, directions, strict=True):
+                weight.add_(moved * direction)
+            values.append(loss().item())
+    assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-6, abs=1e-9)
+
+
+@EACH_VARIANT
+def test_gradients_of_all_positions_are_those_of_steps(variant: str) -> None:
+    """Where steps are taken one by one, autograd alone sums the gradients of each weight."""
+    model = variant_in_float64(variant)
+    source, target, weights = tokens(3, 5), tokens(3, 6, seed=1), random(3, 6, V)
+    memory = model.encode(source, some_padding(3, 5))
+    state, steps = model.start(memory), []
+    for token in target.unbind(1):
+        step, state = model.step(token, state)
+        steps.append(step)
+    expected = torch.autograd.grad((torch.stack(steps, dim=1) * weights).sum(), list(model.parameters()))
+    memory = model.encode(source, some_padding(3, 5))
+    found = torch.autograd.grad((model.decode(target, memory) * weights).sum(), list(model.parameters()))
+    for (name, _), one, other in zip(model.named_parameters(), found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10, msg=name)
+
+
+@EACH_VARIANT
+def test_every_weight_learns(variant: str) -> None:
+    model = build_recurrent(VARIANTS[variant])
+    batch = collate(tokens(8, 6).tolist(), tokens(8, 5, seed=1).tolist())
+    accumulate_gradients(model, [batch], 0.1, "fp32", CPU)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().max() > 1e-8, name
+
+
+@EACH_VARIANT
+def test_half_precision_is_near(variant: str) -> None:
+    """Loss and gradients under autocast; gradients arrive in float32."""
+    torch.manual_seed(0)
+    model = build_recurrent(replace(VARIANTS[variant], d_model=32, dropout=0.0))
+    batch = collate(tokens(8, 6).tolist(), [row[: 3 + i % 3] for i, row in enumerate(tokens(8, 5, seed=1).tolist())])
+    found = {}
+    for precision in ("fp32", "bf16"):
+        total, _ = accumulate_gradients(model, [batch], 0.1, precision, CPU)
+        found[precision] = total, [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        model.zero_grad(set_to_none=True)
+    (loss, gradients), (half_loss, half_gradients) = found["fp32"], found["bf16"]
+    assert half_loss.item() == pytest.approx(loss.item(), rel=0.01)
+    assert mean_loss(model, [batch], "bf16", CPU) == pytest.approx(mean_loss(model, [batch], "fp32", CPU), rel=0.01)
+    whole = torch.cat([gradient.flatten() for gradient in gradients])
+    half = torch.cat([gradient.flatten() for gradient in half_gradients])
+    assert half.dtype == torch.float32
+    assert (half - whole).norm() < 0.05 * whole.norm()
+
+
+@pytest.mark.parametrize("variant", ["default", "lstm, one vector", "lstm, additive", "gru, dot"])
+def test_steps_in_half_precision(variant: str) -> None:
+    model = build_recurrent(VARIANTS[variant]).eval()
+    source, target = tokens(2, 6), tokens(2, 5)
+    with torch.no_grad():
+        expected = logits(model, source, target)
+        with torch.autocast("cpu", torch.bfloat16):
+            state = model.start(model.encode(source, torch.ones_like(source, dtype=torch.bool)))
+            for t, token in enumerate(target.unbind(1)):
+                found, state = model.step(token, state)
+                assert found.dtype == torch.bfloat16
+                torch.testing.assert_close(found.float(), expected[:, t], atol=0.1, rtol=0.05)
+
+
+@EACH_VARIANT
+def test_a_source_of_padding_alone_gives_no_nan(variant: str) -> None:
+    """An empty row may share a batch with real ones; nothing flows back into it."""
+    model = variant_in_float64(variant)
+    source, mask = tokens(2, 5), torch.tensor([[True] * 5, [False] * 5])
+    output = model.decode(tokens(2, 4), model.encode(source, mask))
+    output.square().sum().backward()
+    assert output.isfinite().all()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+# What the decoder sees of the source
+
+
+def memory_and(memory: RecurrentMemory, *, states: bool = False, final: bool = False) -> RecurrentMemory:
+    """The memory with other encoder states, or another final one."""
+    return RecurrentMemory(
+        memory.states + random(*memory.states.shape) if states else memory.states,
+        memory.mask,
+        memory.final + random(*memory.final.shape) if final else memory.final,
+    )
+
+
+@torch.no_grad()
+@EACH_VARIANT
+def test_without_attention_one_vector_is_all(variant: str) -> None:
+    """Sources that end in the same state have the same logits; with attention, they have not."""
+    model = variant_in_float64(variant)
+    target = tokens(3, 4)
+    memory = model.encode(tokens(3, 5), torch.ones(3, 5, dtype=torch.bool))
+    expected = model.decode(target, memory)
+    assert not model.decode(target, memory_and(memory, final=True)).allclose(expected)
+    with_other_states = model.decode(target, memory_and(memory, states=True))
+    if VARIANTS[variant].attention == "none":
+        assert with_other_states.equal(expected)
+        # Nothing of the source's length is carried along.
+        state = model.start(memory)
+        assert state.source is None
+        assert all(part.shape == (3, 12) for layer in state.layers for part in layer)
+    else:
+        assert not with_other_states.allclose(expected)
+
+
+@torch.no_grad()
+def test_the_attentional_state_is_fed() -> None:
+    """It is part of the next position's input, zeros at the first."""
+    model = variant_in_float64("default")
+    memory = model.encode(tokens(2, 5), torch.ones(2, 5, dtype=torch.bool))
+    state = model.start(memory)
+    assert state.fed.eq(0).all()
+    x = model.target_embedding(tokens(2, 1))
+    attentional, after = model.decoder.unroll(x, state)
+    assert after.fed.equal(attentional[:, 0])
+    _, unfed = model.decoder.unroll(x, replace(after, fed=torch.zeros_like(after.fed)))
+    _, fed = model.decoder.unroll(x, after)
+    assert not fed.fed.allclose(unfed.fed)
+    without = build(input_feeding=False)
+    assert without.start(memory_of(without)).fed.shape == (2, 0)
+
+
+def test_memory_reorders_with_its_final_states() -> None:
+    memory, rows = memory_of(build()), torch.tensor([1, 1, 0])
+    found = memory.reorder(rows)
+    assert found.states.equal(memory.states[rows])
+    assert found.mask.equal(memory.mask[rows])
+    assert found.final.equal(memory.final[rows])
+
+
+# Behaviour
+
+
+def test_each_variant_is_a_model_of_its_own() -> None:
+    found = [
+        logits(build(dropout=0.0, **changes), tokens(2, 6), tokens(2, 5))
+        for changes in (
+            {},
+            {"cell": "gru"},
+            {"bidirectional": False},
+            {"attention": "dot"},
+            {"attention": "additive"},
+            {"input_feeding": False},
+            {"attention": "none", "input_feeding": False},
+            {"encoder_layers": 1},
+            {"decoder_layers": 1},
+        )
+    ]
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            assert not torch.allclose(one, other, atol=1e-4)
+
+
+@EACH_VARIANT
+def test_dropout_acts_in_training_only_and_by_the_seed(variant: str) -> None:
+    whole = build_recurrent(replace(VARIANTS[variant], dropout=0.0))
+    model = build_recurrent(replace(VARIANTS[variant], dropout=0.5))
+    model.load_state_dict(whole.state_dict())
+    source, target = tokens(2, 6), tokens(2, 5)
+    expected = logits(whole, source, target)
+    torch.manual_seed(1)
+    first = logits(model, source, target)
+    assert not torch.allclose(first, expected, atol=1e-3)
+    torch.manual_seed(1)
+    assert logits(model, source, target).equal(first)
+    torch.testing.assert_close(logits(model.eval(), source, target), expected)
+
+
+def half(x: Tensor) -> bool:
+    """Whether about half of it was dropped."""
+    return 0.4 < x.eq(0).float().mean().item() < 0.6
+
+
+def without_dropout_of_embeddings(**changes: Any) -> Recurrent:
+    model = build(dropout=0.5, **changes)
+    model.source_embedding.eval()
+    model.target_embedding.eval()
+    return model
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_dropout_is_on_the_output_and_between_layers(fed: bool) -> None:
+    model = without_dropout_of_embeddings(input_feeding=fed, encoder_layers=3)
+    source, x = tokens(30, 6), model.target_embedding(tokens(30, 7))
+    mask = torch.ones_like(source, dtype=torch.bool)
+    first, second = model.encode(source, mask), model.encode(source, mask)
+    # The first layer sees the embeddings, the others what was dropped.
+    assert first.final[:, 0].equal(second.final[:, 0])
+    assert not first.final[:, 1].allclose(second.final[:, 1])
+    assert not half(first.states)
+    one, other = (model.decoder.unroll(x[:, :1], model.start(first)) for _ in range(2))
+    assert one[1].layers[0][0].equal(other[1].layers[0][0])
+    assert not one[1].layers[1][0].allclose(other[1].layers[1][0])
+    assert half(one[0])
+    assert half(model.decoder(x, model.start(first)))
+
+
+def test_layers_as_a_whole_drop_what_steps_do() -> None:
+    model = without_dropout_of_embeddings(input_feeding=False)
+    seen: list[Tensor] = []
+    for layer in model.decoder.layers:
+        layer.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    model.decode_states(tokens(30, 8), memory_of(model).reorder(torch.zeros(30, dtype=torch.int64)))
+    assert [half(x) for x in seen] == [False, True]
+
+
+def test_what_is_fed_back_is_whole() -> None:
+    model = without_dropout_of_embeddings(decoder_layers=1)
+    model.encoder.eval()
+    x, start = model.target_embedding(tokens(2, 5)), model.start(memory_of(model))
+    (_, one), (_, other) = model.decoder.unroll(x, start), model.decoder.unroll(x, start)
+    assert one.fed.equal(other.fed)
+    assert one.fed.ne(0).all()
+
+
+@pytest.mark.parametrize("variant", ["default", "lstm, one vector", "lstm, additive", "gru, dot"])
+def test_reversing_four_symbols_is_learned(variant: str) -> None:
+    """All 256 sentences of four symbols are said backwards by beam search, after a few hundred updates."""
+    torch.manual_seed(0)
+    model = build_recurrent(replace(VARIANTS[variant], d_model=48, dropout=0.0))
+    sources = torch.cartesian_prod(*[torch.arange(4, 8)] * 4).tolist()
+    targets = [row[::-1] for row in sources]
+    batch = collate(sources, targets)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(150):
+        optimizer.zero_grad()
+        total, count = accumulate_gradients(model, [batch], 0.0, "fp32", CPU)
+        if total < 0.01 * count:
+            break
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    engine = SingleModel(model.eval())
+    state = engine.start(batch.source, batch.source_mask)
+    found = beam_search(engine, state, [4] * len(sources), SearchConfig(beam=2), CPU)
+    assert [list(best.tokens) for best, *_ in found] == targets
+    assert EOS not in found[0][0].tokens
+
+
+def test_a_model_directory(tmp_path: Path) -> None:
+    config = VARIANTS["gru, additive, fed"]
+    model = build_recurrent(config).eval()
+    description = ModelDescription(architecture="recurrent", model=config, trained_length=9)
+    save_model(tmp_path, description, weights_of(model))
+    loaded = load_model(tmp_path)
+    assert isinstance(loaded, Recurrent)
+    assert logits(loaded, tokens(2, 5), tokens(2, 4)).equal(logits(model, tokens(2, 5), tokens(2, 4)))

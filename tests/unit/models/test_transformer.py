@@ -1,0 +1,486 @@
+"""The Transformer as a whole: its sizes, tying, initialisation, and what its options do."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dragoman.errors import UserError
+from dragoman.layers.positions import OneHotPositions
+from dragoman.models.config import TransformerConfig, read_model_config
+from dragoman.models.presets import PRESETS, base, preset, tiny
+from dragoman.models.transformer import Transformer, build_transformer
+from dragoman.native import obstacle
+from dragoman.run.config import RunConfig, model_config
+from dragoman.settings import apply_overrides, to_mapping
+from dragoman.training.config import TrainingConfig
+
+# Sennrich et al.'s 37,000 joint subwords of English and German, as in the paper's section 5.1.
+SUBWORDS = 37_000
+
+
+def build(**changes: Any) -> Transformer:
+    """A model of a few thousand weights."""
+    settings: dict[str, Any] = {
+        "source_vocabulary": 20,
+        "target_vocabulary": 20,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "d_model": 16,
+        "heads": 2,
+        "d_ff": 24,
+    }
+    torch.manual_seed(0)
+    return build_transformer(TransformerConfig(**{**settings, **changes}))
+
+
+def named(name: str, source: int = 8, target: int = 8, *, joint: bool = True) -> TransformerConfig:
+    """A preset of this architecture."""
+    config = preset(name, source, target, joint=joint)
+    assert isinstance(config, TransformerConfig)
+    return config
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, 20, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def logits(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
+    return model.decode(target, model.encode(source, torch.ones_like(source, dtype=torch.bool)))
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(("name", "paper", "exact"), [("base", 65e6, 63_045_632), ("big", 213e6, 214_171_648)])
+def test_the_papers_sizes(name: str, paper: float, exact: int) -> None:
+    """Table 3, to the 3 % that is left open by how the paper counts.
+
+    No vocabulary gives both its numbers: 65 M would be 40,800 subwords, 213 M 35,900.
+    """
+    with torch.device("meta"):
+        count = parameters(build_transformer(named(name, SUBWORDS, SUBWORDS)))
+    assert count == exact
+    assert count == pytest.approx(paper, rel=0.031)
+
+
+@pytest.mark.parametrize(("d_k", "paper"), [(16, 58e6), (32, 60e6)])
+def test_the_papers_sizes_with_narrow_keys(d_k: int, paper: float) -> None:
+    """Table 3, rows B: so many fewer than base's 65 M; were values as narrow, it would be twice the difference."""
+    with torch.device("meta"):
+        count = parameters(build_transformer(dataclasses.replace(named("base", SUBWORDS, SUBWORDS), d_k=d_k)))
+    assert 63_045_632 - count == pytest.approx(65e6 - paper, abs=0.5e6)
+
+
+SIZES = [("tiny", 743_936), ("small", 7_568_384), ("modern", 48_349_184), ("fast", 12_565_248)]
+
+
+@pytest.mark.parametrize(("name", "exact"), SIZES)
+def test_sizes_of_the_other_presets(name: str, exact: int) -> None:
+    """At 8,000 joint subwords."""
+    with torch.device("meta"):
+        assert parameters(build_transformer(named(name, 8000, 8000))) == exact
+
+
+def test_count_by_hand() -> None:
+    attention = 4 * 16 * 16
+    feed_forward = 16 * 24 + 24 + 24 * 16 + 16
+    norm = 2 * 16
+    layers = 2 * (attention + feed_forward + 2 * norm) + 2 * (2 * attention + feed_forward + 3 * norm)
+    assert parameters(build()) == 20 * 16 + layers
+    assert parameters(build(tied_embeddings="two-way")) == 2 * 20 * 16 + layers
+    assert parameters(build(tied_embeddings="none", target_vocabulary=30)) == (20 + 30 + 30) * 16 + layers
+    assert parameters(build(norm_placement="pre")) == 20 * 16 + layers + 2 * norm
+    assert parameters(build(attention_bias=True)) == 20 * 16 + layers + 6 * 4 * 16
+    assert parameters(build(positions="learned", max_positions=9)) == 20 * 16 + layers + 2 * 9 * 16
+    assert parameters(build(positions="one-hot", max_positions=9)) == 20 * 16 + layers + 2 * (9 * 16 + 16 * 16)
+    for positions in ("rotary", "none"):
+        assert parameters(build(positions=positions)) == 20 * 16 + layers
+    # A layer's heads share vectors [d_k]: of the encoder for both sides of a query, of the decoder for what precedes.
+    relative = build(positions="relative", max_distance=3)
+    assert parameters(relative) == 20 * 16 + layers + 2 * (7 + 4) * 8
+    # Queries and keys of both heads, in six attentions.
+    assert parameters(build(d_k=5)) == 20 * 16 + layers - 6 * 2 * 16 * 2 * (8 - 5)
+    assert parameters(build(activation="swiglu")) == 20 * 16 + layers + 4 * (3 * 16 * 24 - feed_forward)
+    assert parameters(build(norm="rms")) == 20 * 16 + layers - 10 * 16
+
+
+# Presets and configuration
+
+
+def test_presets() -> None:
+    assert base(8, 8, joint=True) == TransformerConfig(source_vocabulary=8, target_vocabulary=8)
+    big = named("big")
+    assert (big.d_model, big.heads, big.d_ff, big.dropout) == (1024, 16, 4096, 0.3)
+    assert (big.encoder_layers, big.decoder_layers) == (6, 6)
+    modern = named("modern")
+    assert (modern.norm_placement, modern.norm, modern.activation, modern.positions) == (
+        "pre",
+        "rms",
+        "swiglu",
+        "rotary",
+    )
+    fast, small = named("fast"), named("small")
+    assert fast == dataclasses.replace(small, encoder_layers=12, decoder_layers=1, norm_placement="pre")
+
+
+@pytest.mark.parametrize("name", PRESETS["transformer"])
+def test_separate_vocabularies_tie_target_and_output(name: str) -> None:
+    config = named(name, 30, 40, joint=False)
+    assert (config.source_vocabulary, config.target_vocabulary) == (30, 40)
+    assert config.tied_embeddings == "two-way"
+
+
+def test_an_unknown_preset_names_the_known() -> None:
+    with pytest.raises(UserError, match="'huge': choose one of tiny, small, base, big, modern, fast"):
+        preset("huge", 8, 8, joint=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"heads": 3}, "3 does not divide 16"),
+        ({"d_model": 15, "heads": 3}, "even"),
+        ({"d_model": 18, "heads": 6, "positions": "rotary"}, "even d_k, or d_model / heads without one, not 3"),
+        ({"d_k": 7, "positions": "rotary"}, "even d_k"),
+        ({"d_k": 0}, "d_k must be at least 1, not 0"),
+        ({"max_distance": 0}, "max_distance must be at least 1, not 0"),
+        ({"random_positions": -1}, r"random_positions must be 0 \(off\) or more, not -1"),
+        ({"random_positions": 9, "positions": "learned"}, "needs sinusoidal positions, but they are 'learned'"),
+        ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
+        ({"decoder_layers": -1}, "decoder_layers"),
+        ({"d_ff": 0}, "d_ff"),
+        ({"max_positions": 0}, "max_positions"),
+        ({"source_vocabulary": 0}, "source_vocabulary"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
+        ({"attention_dropout": -0.1}, "attention_dropout"),
+        ({"activation_dropout": math.nan}, "activation_dropout"),
+        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
+    ],
+)
+def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**changes)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "heads=8",
+        "d_k=16",
+        "d_k=none",
+        "encoder_layers=1",
+        "d_model=32",
+        "dropout=0",
+        *(f"positions={each}" for each in ("sinusoidal", "learned", "one-hot", "rotary", "relative", "none")),
+        "max_distance=4",
+        "random_positions=100",
+        *(f"norm_placement={each}" for each in ("post", "pre")),
+        *(f"norm={each}" for each in ("layer", "batch", "rms")),
+    ],
+)
+def test_choices_are_reachable_from_a_run_file(override: str) -> None:
+    """What the lectures discuss; label smoothing is a setting of the training."""
+    table = apply_overrides({"model": {}}, [f"model.{override}"])["model"]
+    run = RunConfig(preset="tiny", training=TrainingConfig(steps=1, label_smoothing=0.0))
+    config = model_config(run, table, 20, 20)
+    name, _, value = override.partition("=")
+    chosen = getattr(config, name)
+    assert chosen is None if override == "d_k=none" else str(chosen) in (value, f"{value}.0")
+    assert read_model_config("transformer", to_mapping(config), "config.json") == config
+    assert isinstance(config, TransformerConfig)
+    build_transformer(config)
+
+
+def test_shape_in_words() -> None:
+    config = tiny(8, 8, joint=True)
+    assert config.shape() == "2 encoder and 2 decoder layers, d_model 64, 4 heads, d_ff 256"
+    assert "4 heads, d_k 8, d_ff 256" in dataclasses.replace(config, d_k=8).shape()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"d_k": 16}, None),
+        ({"positions": "learned"}, None),
+        ({"positions": "rotary"}, None),
+        ({"random_positions": 9}, None),
+        ({"d_k": 8}, "its d_k is 8, not d_model / heads"),
+        ({"positions": "relative"}, "it has relative positions"),
+        ({"positions": "one-hot"}, "it has one-hot positions"),
+        ({"positions": "none"}, "it has no positions"),
+    ],
+)
+def test_the_compiled_engine_says_what_it_does_not_take(changes: dict[str, Any], reason: str | None) -> None:
+    assert obstacle(dataclasses.replace(tiny(8, 8, joint=True), **changes)) == reason
+
+
+def test_config_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tiny(8, 8, joint=True).heads = 2  # type: ignore[misc]
+
+
+# Tying, embeddings, initialisation
+
+
+@pytest.mark.parametrize(
+    ("tied", "same_source", "same_output"),
+    [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
+)
+def test_tying(tied: str, same_source: bool, same_output: bool) -> None:
+    model = build(tied_embeddings=tied)
+    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
+    assert (source is target) == same_source
+    assert (model.output.weight is target) == same_output
+
+
+def test_embeddings_are_scaled_and_placed() -> None:
+    """√d_model times the row, plus the position (section 3.4 and 3.5)."""
+    model = build().eval()
+    row = model.source_embedding.tokens.weight[7]
+    position = [f(3 / 10_000 ** (i / 8)) for i in range(8) for f in (math.sin, math.cos)]
+    found = model.source_embedding(torch.full((1, 5), 7))[0, 3]
+    torch.testing.assert_close(found, 4 * row + torch.tensor(position))
+    rotary = build(positions="rotary").eval()
+    row = rotary.source_embedding.tokens.weight[7]
+    torch.testing.assert_close(rotary.source_embedding(torch.full((1, 5), 7))[0, 3], 4 * row)
+
+
+def test_random_positions_are_drawn_in_training_only() -> None:
+    """Both sides of a batch begin at the same one of so many positions; in evaluation at the first."""
+    model = build(random_positions=3, dropout=0.0)
+    source, target = tokens(2, 4), tokens(2, 5)
+    masks = [torch.ones_like(side, dtype=torch.bool) for side in (source, target)]
+    begun: list[int] = []
+    for embedding in (model.source_embedding, model.target_embedding):
+        embedding.register_forward_hook(lambda module, inputs, output: begun.extend(inputs[1:]))
+    torch.manual_seed(0)
+    for _ in range(60):
+        model(source, masks[0], target, masks[1])
+    assert begun[::2] == begun[1::2]
+    assert min(begun[::2].count(first) for first in range(3)) > 10
+    begun.clear()
+    model.eval()
+    found, _ = model(source, masks[0], target, masks[1])
+    assert begun == [0, 0]
+    assert found.equal(model.decode_states(target, model.encode(source, masks[0]), masks[1]))
+
+
+def test_random_positions_off_draw_nothing() -> None:
+    """A run without them sees the random numbers that it always saw."""
+    model = build(dropout=0.0)
+    before = torch.get_rng_state()
+    source, real = tokens(2, 4), torch.ones(2, 4, dtype=torch.bool)
+    model(source, real, source, real)
+    assert torch.get_rng_state().equal(before)
+
+
+def test_without_positions_the_encoder_is_blind_to_the_order() -> None:
+    """The lecture's reason for positions: other orders of the same words are the same to attention."""
+    source, target = tokens(1, 7), tokens(1, 5)
+    for positions in ("none", "sinusoidal", "learned", "one-hot", "rotary", "relative"):
+        model = build(positions=positions, max_positions=7).eval()
+        blind = torch.allclose(logits(model, source.flip(1), target), logits(model, source, target), atol=1e-5)
+        assert blind == (positions == "none"), positions
+
+
+@pytest.mark.parametrize("tied", ["three-way", "two-way", "none"])
+def test_initialisation_is_the_references(tied: Any) -> None:
+    torch.manual_seed(0)
+    model = build_transformer(
+        TransformerConfig(
+            source_vocabulary=500,
+            target_vocabulary=500,
+            encoder_layers=1,
+            decoder_layers=1,
+            d_model=128,
+            heads=4,
+            d_ff=512,
+            tied_embeddings=tied,
+            attention_bias=True,
+        )
+    )
+    for weight in (model.source_embedding.tokens.weight, model.target_embedding.tokens.weight, model.output.weight):
+        assert weight.std().item() == pytest.approx(128**-0.5, rel=0.02)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert parameter.eq(0).all(), name
+        elif "norm" in name:
+            assert parameter.eq(1).all(), name
+        elif "attention" in name or "feed_forward" in name:
+            bound = math.sqrt(6 / sum(parameter.shape))  # Glorot and Bengio's uniform
+            assert parameter.abs().max().item() == pytest.approx(bound, rel=0.01), name
+            assert parameter.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.03), name
+
+
+def test_one_hot_positions_begin_as_learned_ones() -> None:
+    model = build(positions="one-hot", max_positions=9, tied_embeddings="none").eval()
+    for embedding in (model.source_embedding, model.target_embedding):
+        assert isinstance(embedding.positions, OneHotPositions)
+        words, places = embedding.positions.matrix.split((16, 9), dim=1)
+        assert words.equal(torch.eye(16))
+        assert places.std().item() == pytest.approx(16**-0.5, rel=0.2)
+        x = 4 * embedding.tokens(tokens(2, 6))
+        torch.testing.assert_close(embedding(tokens(2, 6)), x + places.t()[:6])
+
+
+def test_the_same_seed_builds_the_same_model() -> None:
+    torch.testing.assert_close(build().state_dict(), build().state_dict(), rtol=0, atol=0)
+
+
+# Behaviour
+
+
+def test_shapes() -> None:
+    model = build(tied_embeddings="none", target_vocabulary=30)
+    source, target = tokens(3, 7), tokens(3, 5)
+    memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
+    states = model.decode_states(target, memory)
+    assert memory.states.shape == (3, 7, 16)
+    assert states.shape == (3, 5, 16)
+    assert logits(model.eval(), source, target).shape == (3, 5, 30)
+    assert model.project(states).equal(states @ model.output.weight.t())
+
+
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout"])
+def test_each_dropout_acts_in_training_only_and_by_the_seed(name: str) -> None:
+    whole, model = build(dropout=0.0), build(**{"dropout": 0.0, name: 0.5})
+    source, target = tokens(2, 6), tokens(2, 5)
+    expected = logits(whole, source, target)
+    torch.manual_seed(1)
+    first = logits(model, source, target)
+    assert not torch.allclose(first, expected, atol=1e-3)
+    torch.manual_seed(1)
+    assert logits(model, source, target).equal(first)
+    torch.testing.assert_close(logits(model.eval(), source, target), expected)
+
+
+def test_embeddings_drop_in_training_only() -> None:
+    """On the sum of embedding and position (section 5.4), of the source and of the target."""
+    model = build(dropout=0.5)
+    for embedding in (model.source_embedding, model.target_embedding):
+        embedding.train()
+        dropped = embedding(tokens(20, 20))
+        embedding.eval()
+        whole = embedding(tokens(20, 20))
+        kept = dropped != 0
+        assert kept.float().mean().item() == pytest.approx(0.5, abs=0.05)
+        torch.testing.assert_close(dropped[kept], 2 * whole[kept])
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"norm_placement": "pre"},
+    {"norm": "rms"},
+    {"norm": "batch"},
+    {"activation": "gelu"},
+    {"activation": "geglu"},
+    {"activation": "swiglu"},
+    {"positions": "learned"},
+    {"positions": "one-hot"},
+    {"positions": "rotary"},
+    {"positions": "relative", "max_distance": 3},
+    {"positions": "none"},
+    {"attention_bias": True},
+    {"d_k": 3},
+    {"d_k": 12},
+]
+
+
+def test_every_option_is_a_model_of_its_own() -> None:
+    """No two options give the same numbers from the same weights' seed."""
+    found = []
+    for changes in OPTIONS:
+        model = build(dropout=0.0, **changes)
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                nn.init.constant_(parameter, 0.1)
+        found.append(logits(model, tokens(2, 6), tokens(2, 5)))
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            assert not torch.allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
+@pytest.mark.parametrize("tied", ["three-way", "none"])
+def test_every_weight_learns(changes: dict[str, Any], tied: str) -> None:
+    model = build(tied_embeddings=tied, max_positions=7, **changes)
+    source, target = tokens(8, 7), tokens(8, 7)
+    F.cross_entropy(logits(model, source, target).transpose(1, 2), tokens(8, 7, seed=1)).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if not name.endswith("key.bias"):  # softmax is blind to it
+            assert parameter.grad.abs().max() > 1e-8, name
+
+
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
+def test_a_source_of_padding_alone_gives_no_nan(changes: dict[str, Any]) -> None:
+    """An empty row may share a batch with real ones."""
+    model = build(**changes)
+    source = tokens(2, 5)
+    mask = torch.tensor([[True] * 5, [False] * 5])
+    output = model.decode(tokens(2, 4), model.encode(source, mask))
+    output.sum().backward()
+    assert output.isfinite().all()
+    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm_placement": "pre", "norm": "rms", "positions": "rotary"},
+        {"positions": "relative"},
+        {"positions": "one-hot"},
+    ],
+    ids=str,
+)
+def test_autocast_is_near(changes: dict[str, Any]) -> None:
+    model = build(**changes).eval()
+    source, target = tokens(2, 6), tokens(2, 5)
+    expected = logits(model, source, target)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = logits(model, source, target)
+        state = model.start(model.encode(source, torch.ones_like(source, dtype=torch.bool)))
+        first, _ = model.step(target[:, 0], state)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.05)
+    torch.testing.assert_close(first.float(), expected[:, 0], atol=0.1, rtol=0.05)
+
+
+@pytest.mark.parametrize("positions", ["learned", "one-hot"])
+def test_a_target_beyond_the_learned_positions(positions: str) -> None:
+    model = build(positions=positions, max_positions=6).eval()
+    with pytest.raises(ValueError, match="a sequence of 7 positions, but only 6 were learned"):
+        logits(model, tokens(1, 7), tokens(1, 5))
+    state = model.start(model.encode(tokens(1, 3), torch.ones(1, 3, dtype=torch.bool)))
+    for token in tokens(6, 1):
+        _, state = model.step(token, state)
+    with pytest.raises(ValueError, match="a sequence of 7 positions"):
+        model.step(tokens(1, 1)[0], state)
+
+
+def test_batch_norm_in_training_ignores_target_padding() -> None:
+    """The target mask reaches the norms: what stands in the padding changes nothing."""
+    found = []
+    for pad in (0, 9):
+        model = build(norm="batch", dropout=0.0)
+        source, target = tokens(2, 5), tokens(2, 4)
+        source[1, 3:] = pad
+        target[1, 2:] = pad
+        source_mask, target_mask = torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 4, dtype=torch.bool)
+        source_mask[1, 3:] = False
+        target_mask[1, 2:] = False
+        output = model.decode(target, model.encode(source, source_mask), target_mask)
+        found.append(output[target_mask])
+    torch.testing.assert_close(*found)

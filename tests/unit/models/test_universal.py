@@ -1,0 +1,526 @@
+"""The Universal Transformer: its size, its halting and what that costs, its positions, and that it learns."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
+from dragoman.layers.signals import Signals
+from dragoman.models import universal
+from dragoman.models.config import UniversalConfig
+from dragoman.models.universal import Universal, UniversalState, build_universal
+from tests.support.variants.universal import VARIANTS
+
+EVERY_VARIANT = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
+
+
+def build(**changes: Any) -> Universal:
+    """A model of a few thousand weights."""
+    settings: dict[str, Any] = {
+        "source_vocabulary": 20,
+        "target_vocabulary": 20,
+        "encoder_steps": 4,
+        "decoder_steps": 3,
+        "d_model": 16,
+        "heads": 2,
+        "d_ff": 24,
+    }
+    torch.manual_seed(0)
+    return build_universal(UniversalConfig(**{**settings, **changes}))
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def batch(rows: int = 3, length: int = 6, vocabulary: int = 17) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Source, target and which of them is real; the rows are 6, 5, 4, ... tokens long, those of the target 1 longer."""
+    generator = torch.Generator().manual_seed(1)
+    source = torch.randint(vocabulary, (rows, length), generator=generator)
+    target = torch.randint(vocabulary, (rows, length + 1), generator=generator)
+    lengths = length - torch.arange(rows).unsqueeze(1)
+    return source, torch.arange(length) < lengths, target, torch.arange(length + 1) < lengths + 1
+
+
+def halt_with(model: Universal, probability: float) -> None:
+    """Every position's probability of halting is this, at every step."""
+    for part in (model.encoder, model.decoder):
+        assert isinstance(part.depth, AdaptiveDepth)
+        nn.init.zeros_(part.depth.halting.weight)
+        nn.init.constant_(part.depth.halting.bias, math.log(probability / (1 - probability)))
+
+
+# Size and settings
+
+
+def test_count_by_hand() -> None:
+    attention = 4 * 16 * 16
+    feed_forward = 16 * 24 + 24 + 24 * 16 + 16
+    norm = 2 * 16
+    blocks = (attention + feed_forward + 2 * norm) + (2 * attention + feed_forward + 3 * norm)
+    halting = 2 * (16 + 1)
+    assert parameters(build()) == 20 * 16 + blocks
+    assert parameters(build(halting="adaptive")) == 20 * 16 + blocks + halting
+    assert parameters(build(norm_placement="pre")) == 20 * 16 + blocks + 2 * norm
+    assert parameters(build(norm="rms")) == 20 * 16 + blocks - 5 * 16
+    assert parameters(build(activation="swiglu")) == 20 * 16 + blocks + 2 * (3 * 16 * 24 - feed_forward)
+    assert parameters(build(tied_embeddings="two-way")) == 2 * 20 * 16 + blocks
+    assert parameters(build(tied_embeddings="none", target_vocabulary=30)) == (20 + 30 + 30) * 16 + blocks
+
+
+@pytest.mark.parametrize("halting", ["fixed", "adaptive"])
+def test_steps_share_their_weights(halting: str) -> None:
+    """Not the count alone: a model of more steps takes the weights of one of fewer."""
+    few = build(halting=halting, encoder_steps=1, decoder_steps=1)
+    many = build(halting=halting, encoder_steps=9, decoder_steps=5)
+    assert parameters(few) == parameters(many)
+    many.load_state_dict(few.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"heads": 3}, "3 does not divide 16"),
+        ({"d_model": 15, "heads": 3}, "even"),
+        ({"encoder_steps": 0}, "encoder_steps must be at least 1, not 0"),
+        ({"decoder_steps": -1}, "decoder_steps"),
+        ({"halting_threshold": 0.0}, "halting_threshold must be between 0 and 1, not 0.0"),
+        ({"halting_threshold": 1.0}, "halting_threshold"),
+        ({"halting_threshold": math.nan}, "halting_threshold"),
+        ({"ponder_weight": -0.1}, "ponder_weight must be 0 or more, and finite, not -0.1"),
+        ({"ponder_weight": math.nan}, "ponder_weight"),
+        ({"ponder_weight": math.inf}, "ponder_weight"),
+        ({"random_positions": -1}, "random_positions"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
+    ],
+)
+def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**changes)
+
+
+@pytest.mark.parametrize(
+    ("tied", "same_source", "same_output"),
+    [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
+)
+def test_tying(tied: str, same_source: bool, same_output: bool) -> None:
+    model = build(tied_embeddings=tied)
+    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
+    assert (source is target) == same_source
+    assert (model.output.weight is target) == same_output
+
+
+# Signals
+
+
+def test_signals_by_hand() -> None:
+    """Position 5 at step 3."""
+    signals = Signals(6, steps=4)
+    x = torch.zeros(2, 3, 6)
+    found = signals(x, signals.positions(x, offset=4), 3)[1, 1]
+    expected = [f(5 / 10_000 ** (j / 3)) + f(3 / 10_000 ** (j / 3)) for j in range(3) for f in (math.sin, math.cos)]
+    torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_every_step_has_the_signals() -> None:
+    """What the block gets is its own output with the signals of the position and of the step added."""
+    model = build(dropout=0.0).eval()
+    seen: list[tuple[Tensor, Tensor]] = []
+    model.encoder.block.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0], output)))
+    tokens = torch.tensor([[5, 6, 7]])
+    model.encode(tokens, torch.ones_like(tokens, dtype=torch.bool))
+    assert len(seen) == 4
+    state = 4 * model.source_embedding.tokens.weight[tokens[0]]
+    signals = model.encoder.signals
+    for step, (given, made) in enumerate(seen, start=1):
+        # Rows [N, D], the real ones first.
+        torch.testing.assert_close(given[:3], signals(state, signals.positions(state.unsqueeze(0), 0)[0], step))
+        state = made[:3]
+
+
+# Halting
+
+
+def depth_of(steps: int = 5, threshold: float = 0.01, bias: float = 0.0) -> AdaptiveDepth:
+    torch.manual_seed(0)
+    depth = AdaptiveDepth(3, steps, threshold)
+    nn.init.normal_(depth.halting.weight, std=2.0)
+    nn.init.constant_(depth.halting.bias, bias)
+    return depth
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("bias", [-6.0, -1.0, 0.0, 1.0, 6.0])
+@pytest.mark.parametrize("threshold", [1e-6, 0.01, 0.5])
+def test_the_weights_of_a_position_sum_to_one(bias: float, threshold: float) -> None:
+    """The mean of states of which one feature never changes has that feature, however often it was revised."""
+    depth = depth_of(bias=bias, threshold=threshold)
+    x = torch.cat((torch.randn(8, 9, 2), torch.full((8, 9, 1), 7.0)), dim=-1)
+
+    def apply(state: Tensor, step: int) -> Tensor:
+        return torch.cat((torch.randn(8, 9, 2), state[..., 2:]), dim=-1)
+
+    pondered = depth(x, apply)
+    torch.testing.assert_close(pondered.output[..., 2], torch.full((8, 9), 7.0))
+    assert pondered.steps.min() >= 1
+    assert pondered.steps.max() <= 5
+    remainder = pondered.ponder - pondered.steps
+    assert remainder.min() >= 0
+    assert remainder.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("probability", "most", "steps", "remainder"),
+    [(0.995, 5, 1, 1.0), (0.6, 5, 2, 0.4), (0.3, 5, 4, 0.1), (0.3, 3, 3, 0.4), (0.3, 1, 1, 1.0), (0.001, 5, 5, 0.996)],
+)
+def test_ponder_cost_by_hand(probability: float, most: int, steps: int, remainder: float) -> None:
+    """N, R and τ(N + R), summed over the 15 real tokens of the source and the 18 of the target."""
+    model = build(halting="adaptive", encoder_steps=most, decoder_steps=most, ponder_weight=0.25)
+    halt_with(model, probability)
+    tokens = batch()
+    _, cost = model(*tokens)
+    assert cost.item() == pytest.approx(0.25 * (15 + 18) * (steps + remainder), rel=1e-5)
+    found = model.figures(*tokens)
+    assert found["encoder steps"].equal(torch.full((15,), float(steps)))
+    assert found["decoder steps"].equal(torch.full((18,), float(steps)))
+
+
+def test_the_output_is_the_weighted_mean_of_the_states() -> None:
+    """With h = 0.4 the weights are 0.4, 0.4 and what is left: 0.2."""
+    depth = depth_of()
+    nn.init.zeros_(depth.halting.weight)
+    nn.init.constant_(depth.halting.bias, math.log(0.4 / 0.6))
+    x = torch.randn(2, 4, 3)
+    states = torch.randn(5, 2, 4, 3)
+    pondered = depth(x, lambda state, step: states[step - 1])
+    expected = 0.4 * states[0] + 0.4 * states[1] + 0.2 * states[2]
+    torch.testing.assert_close(pondered.output, expected)
+    assert pondered.state.equal(states[2])
+
+
+def test_a_halted_position_is_copied_while_others_go_on() -> None:
+    """The first feature is the halting unit's: position 0 halts at once, position 1 after three steps, 2 is padding."""
+    depth = AdaptiveDepth(2, 6, 0.01)
+    with torch.no_grad():
+        depth.halting.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        depth.halting.bias.zero_()
+    given: list[Tensor] = []
+
+    def apply(state: Tensor, step: int) -> Tensor:
+        given.append(state)
+        h = torch.tensor([9.0, -1.0, 0.0]) if step < 3 else torch.tensor([0.0, 9.0, 0.0])
+        # [3] and [3] -> [3, 2] -> [1, 3, 2]
+        return torch.stack((h, torch.full((3,), float(step))), dim=-1).unsqueeze(0)
+
+    x = torch.zeros(1, 3, 2)
+    pondered = depth(x, apply, torch.tensor([[True, True, False]]))
+    # What each step started from: the number of the step that made it; no fourth step, as all had halted.
+    assert [state[0, :, 1].tolist() for state in given] == [[0, 0, 0], [1, 1, 0], [1, 2, 0]]
+    assert pondered.state[0, :, 1].tolist() == [1, 3, 0]
+    assert pondered.steps.tolist() == [[1, 3, 0]]
+    # R = 1 - 2 σ(-1)
+    remainder = 1 - 2 / (1 + math.e)
+    torch.testing.assert_close(pondered.ponder, torch.tensor([[2, 3 + remainder, 0]]))
+
+
+def test_steps_that_change_nothing_are_left_out_and_remembered() -> None:
+    """All halt at once: one application, in `decode` and in `step`; as later tokens may take more, all are kept."""
+    model = build(halting="adaptive", encoder_steps=6, decoder_steps=5).eval()
+    halt_with(model, 0.999)
+    calls: list[nn.Module] = []
+    model.encoder.block.register_forward_hook(lambda module, inputs, output: calls.append(module))
+    model.decoder.block.register_forward_hook(lambda module, inputs, output: calls.append(module))
+    source, source_mask, target, target_mask = batch()
+    memory = model.encode(source, source_mask)
+    model.decode(target, memory, target_mask)
+    assert calls == [model.encoder.block, model.decoder.block]
+    _, state = model.step(target[:, 0], model.start(memory))
+    assert [cache.self_key.shape[2] for cache in state.steps] == [1] * 5
+
+
+def test_the_sources_keys_are_kept_once() -> None:
+    """The block is shared over the steps, and so is what it projects of the source; also when a beam branches."""
+    model = build(decoder_steps=5).eval()
+    source, source_mask, target, _ = batch()
+
+    def shared(state: UniversalState) -> bool:
+        return len({(id(cache.memory_key), id(cache.memory_value)) for cache in state.steps}) == 1
+
+    state = model.start(model.encode(source, source_mask))
+    assert shared(state)
+    _, state = model.step(target[:, 0], state)
+    assert shared(state)
+    assert shared(state.reorder(torch.tensor([0, 0, 2])))
+
+
+def test_no_rows_are_left() -> None:
+    """When every output is finished, nothing remains to step."""
+    for config in VARIANTS.values():
+        model = build_universal(config).eval()
+        source, source_mask, _, _ = batch()
+        none = torch.empty(0, dtype=torch.int64)
+        logits, state = model.step(none, model.start(model.encode(source, source_mask)).reorder(none))
+        assert logits.shape == (0, config.target_vocabulary)
+        assert len(state.steps) == config.decoder_steps
+
+
+def test_halting_starts_with_two_steps() -> None:
+    """The bias is 1, as tensor2tensor's: at first nearly all positions take two steps or three."""
+    model = build(halting="adaptive", d_model=64, encoder_steps=8, decoder_steps=8)
+    for part in (model.encoder, model.decoder):
+        assert isinstance(part.depth, AdaptiveDepth)
+        assert part.depth.halting.bias.tolist() == [1.0]
+        assert part.depth.halting.weight.abs().max() > 0
+    found = torch.cat(list(model.figures(*batch(rows=5, length=20)).values()))
+    assert 1.2 < found.mean() < 3.0
+
+
+def test_fixed_depth() -> None:
+    """Every real token takes all steps, and none costs anything."""
+    model = build(halting="fixed", encoder_steps=4, decoder_steps=3, ponder_weight=1.0)
+    tokens = batch()
+    _, cost = model(*tokens)
+    found = model.figures(*tokens)
+    assert cost == 0
+    assert found["encoder steps"].equal(torch.full((15,), 4.0))
+    assert found["decoder steps"].equal(torch.full((18,), 3.0))
+    x = torch.randn(2, 3, 4)
+    pondered = FixedDepth(3)(x, lambda state, step: state + step)
+    torch.testing.assert_close(pondered.output, x + 6)
+    assert pondered.steps.equal(torch.full((2, 3), 3.0))
+
+
+@torch.no_grad()
+@EVERY_VARIANT
+def test_forward_is_encode_and_decode(config: UniversalConfig) -> None:
+    model = build_universal(config).eval()
+    source, source_mask, target, target_mask = batch()
+    states, cost = model(source, source_mask, target, target_mask)
+    assert states.equal(model.decode_states(target, model.encode(source, source_mask), target_mask))
+    assert cost.dtype == torch.float32
+    assert cost.isfinite()
+    # Without the target's mask nothing is packed; its padding stands at the end.
+    unpacked = model.decode_states(target, model.encode(source, source_mask))
+    torch.testing.assert_close(unpacked[target_mask], states[target_mask], rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@EVERY_VARIANT
+def test_padded_batches_are_as_good_as_packed_rows(config: UniversalConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU gets the batch as it is: the same states, cost and steps."""
+    model = build_universal(config).double().eval()
+    tokens = batch()
+    (expected, expected_cost), expected_steps = model(*tokens), model.figures(*tokens)
+    monkeypatch.setattr(universal, "packing_of", lambda real: None)
+    (found, cost), steps = model(*tokens), model.figures(*tokens)
+    torch.testing.assert_close(found[tokens[3]], expected[tokens[3]], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(cost, expected_cost)
+    assert all(steps[name].equal(expected_steps[name]) for name in expected_steps)
+
+
+@torch.no_grad()
+def test_padding_costs_nothing() -> None:
+    """Whatever its ids, and however much of it there is; nor has it steps."""
+    model = build(halting="adaptive", ponder_weight=1.0).double().eval()
+    source, source_mask, target, target_mask = batch()
+    _, expected = model(source, source_mask, target, target_mask)
+    steps = model.figures(source, source_mask, target, target_mask)
+    source, target = torch.where(source_mask, source, 19), torch.where(target_mask, target, 18)
+    wider = F.pad(source, (0, 5)), F.pad(source_mask, (0, 5)), F.pad(target, (0, 3)), F.pad(target_mask, (0, 3))
+    _, found = model(*wider)
+    torch.testing.assert_close(found, expected)
+    for name, figures in model.figures(*wider).items():
+        assert figures.equal(steps[name])
+
+
+def test_a_source_of_padding_alone_gives_no_nan() -> None:
+    """An empty row may share a batch with real ones."""
+    for config in VARIANTS.values():
+        model = build_universal(config)
+        source, _, target, target_mask = batch(rows=2)
+        states, cost = model(source, torch.tensor([[True] * 6, [False] * 6]), target, target_mask)
+        (states.sum() + cost).backward()
+        assert states.isfinite().all()
+        assert cost.isfinite()
+        assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("name", ["adaptive", "swiglu", "fixed"])
+def test_gradients_are_those_of_finite_differences(name: str) -> None:
+    """Of the logits and of the cost by every weight, in float64, in a random direction of each."""
+    torch.manual_seed(5)
+    config = replace(VARIANTS[name], d_model=4, heads=1, d_ff=6, dropout=0.0)
+    if config.activation == "relu":
+        # It has a corner, and a difference across it is no derivative.
+        config = replace(config, activation="gelu")
+    model = build_universal(config).double()
+    source, source_mask, target, target_mask = batch(rows=2, length=3)
+
+    def objectives() -> Tensor:
+        states, cost = model(source, source_mask, target, target_mask)
+        return torch.stack((model.project(states)[target_mask].square().sum(), cost))
+
+    weights = list(model.parameters())
+    gradients = [torch.zeros(2, *weight.shape, dtype=torch.float64) for weight in weights]
+    for i, objective in enumerate(objectives()):
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient[i]
+        objective.backward(retain_graph=True)
+    for weight, gradient in zip(weights, gradients, strict=True):
+        direction, start = torch.randn_like(weight), weight.detach().clone()
+        with torch.no_grad():
+            above = (weight.copy_(start + 1e-6 * direction), objectives())[1]
+            below = (weight.copy_(start - 1e-6 * direction), objectives())[1]
+            weight.copy_(start)
+        # [2, ...] -> [2]
+        found = (gradient * direction).flatten(1).sum(dim=1)
+        torch.testing.assert_close(found, (above - below) / 2e-6, rtol=1e-5, atol=1e-6)
+    # N has no gradient, but the remainder has.
+    assert any(gradient[1].any() for gradient in gradients) == (config.halting == "adaptive")
+
+
+@EVERY_VARIANT
+def test_every_weight_learns(config: UniversalConfig) -> None:
+    torch.manual_seed(0)
+    model = build_universal(config)
+    source, source_mask, target, target_mask = batch(rows=5, length=7)
+    states, cost = model(source, source_mask, target, target_mask)
+    # Not a sum: after a layer norm it would be constant.
+    (F.cross_entropy(model.project(states).transpose(1, 2), target) + cost).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        # After the last step that may be, there is nothing left to decide.
+        if not ("halting" in name and config.encoder_steps == config.decoder_steps == 1):
+            assert parameter.grad.abs().max() > 1e-9, name
+
+
+# Precision
+
+
+@torch.no_grad()
+@EVERY_VARIANT
+def test_autocast_is_near(config: UniversalConfig) -> None:
+    torch.manual_seed(0)
+    # A number of steps that rounding cannot change.
+    model = build_universal(replace(config, halting_threshold=1e-6, encoder_steps=1, decoder_steps=1)).eval()
+    source, source_mask, target, target_mask = batch()
+    expected = model.decode(target, model.encode(source, source_mask), target_mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        memory = model.encode(source, source_mask)
+        found = model.decode(target, memory, target_mask)
+        first, _ = model.step(target[:, 0], model.start(memory))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found[target_mask].float(), expected[target_mask], atol=0.1, rtol=0.05)
+    torch.testing.assert_close(first.float(), expected[:, 0], atol=0.1, rtol=0.05)
+
+
+def test_halting_is_in_single_precision_under_autocast() -> None:
+    depth = depth_of()
+    state = torch.randn(2, 3, 3).bfloat16()
+    expected = (state.float() @ depth.halting.weight[0] + depth.halting.bias).sigmoid()
+    seen: list[Pondered] = []
+    with torch.autocast("cpu", torch.bfloat16):
+        found = depth.probability(state)
+        seen.append(depth(state, lambda y, step: y + step))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected)
+    assert seen[0].ponder.dtype == torch.float32
+    assert seen[0].output.dtype == torch.bfloat16
+
+
+@EVERY_VARIANT
+def test_training_under_autocast(config: UniversalConfig) -> None:
+    torch.manual_seed(0)
+    model = build_universal(config)
+    with torch.autocast("cpu", torch.bfloat16):
+        states, cost = model(*batch())
+    assert states.dtype == torch.bfloat16
+    assert cost.dtype == torch.float32
+    ((states.float() @ model.output.weight.t()).square().sum() + cost).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+# Random positions
+
+
+def offsets(model: Universal, seed: int) -> list[int]:
+    """Where source and target of a training batch start."""
+    found: list[int] = []
+    for signals in (model.encoder.signals, model.decoder.signals):
+        signals.sinusoidal.register_forward_hook(lambda module, inputs, output: found.append(inputs[1]))
+    torch.manual_seed(seed)
+    model(*batch())
+    return found
+
+
+def test_random_positions_are_drawn_once_for_both_sides() -> None:
+    drawn = [offsets(build(dropout=0.0, random_positions=100), seed) for seed in range(20)]
+    assert all(len(pair) == 2 for pair in drawn)
+    assert all(0 <= offset < 100 for pair in drawn for offset in pair)
+    assert len({pair[0] for pair in drawn}) > 10
+    assert all(pair[0] == pair[1] for pair in drawn)
+    assert drawn[3] == offsets(build(dropout=0.0, random_positions=100), 3)
+
+
+def test_random_positions_are_for_training_only() -> None:
+    model, plain = build(dropout=0.0, random_positions=100), build(dropout=0.0)
+    torch.manual_seed(1)
+    first = model(*batch())[0]
+    assert not torch.allclose(model(*batch())[0], first, atol=1e-3)
+    torch.manual_seed(1)
+    assert model(*batch())[0].equal(first)
+    expected = plain(*batch())[0]
+    assert model.eval()(*batch())[0].equal(expected)
+    assert model(*batch())[0].equal(expected)
+    # Nor does a model without them draw a number: its training is what it was.
+    before = torch.get_rng_state()
+    plain(*batch())
+    assert torch.get_rng_state().equal(before)
+
+
+def test_random_positions_may_be_any_number() -> None:
+    """Beyond the first table of positions (256), too."""
+    states, _ = build(random_positions=100_000)(*batch())
+    assert states.isfinite().all()
+
+
+# Learning
+
+
+@pytest.mark.parametrize(("halting", "task"), [("fixed", "copy"), ("adaptive", "reverse")])
+def test_it_learns_to_copy_and_to_reverse_four_symbols(halting: str, task: str) -> None:
+    """A few sequences by heart, written one symbol at a time, as search would."""
+    sizes = {"encoder_steps": 2, "decoder_steps": 2, "d_model": 32, "d_ff": 64}
+    model = build(halting=halting, dropout=0.0, **sizes)
+    source = torch.randint(1, 20, (12, 4))
+    target = source if task == "copy" else source.flip(1)
+    start = torch.zeros(12, dtype=torch.int64)
+    given = torch.cat((start.unsqueeze(1), target[:, :-1]), dim=1)
+    real = torch.ones_like(source, dtype=torch.bool)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(100):
+        states, cost = model(source, real, given, real)
+        loss = F.cross_entropy(model.project(states).flatten(0, 1), target.flatten()) + cost / target.numel()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    token, state, written = start, model.eval().start(model.encode(source, real)), []
+    with torch.no_grad():
+        for _ in range(4):
+            logits, state = model.step(token, state)
+            token = logits.argmax(dim=-1)
+            written.append(token)
+    assert torch.stack(written, dim=1).equal(target)

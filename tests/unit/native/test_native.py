@@ -1,0 +1,350 @@
+"""The compiled engine gives what torch gives: logits, beams, limits; and says no where it must."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from dragoman import native
+from dragoman.errors import UserError
+from dragoman.models.config import TransformerConfig
+from dragoman.models.description import ModelDescription
+from dragoman.models.quantization import quantize_model
+from dragoman.models.storage import load_model, save_model, weights_of
+from dragoman.models.transformer import build_transformer
+from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
+from dragoman.native import backend as searcher_module
+from dragoman.native.backend import NativeSearcher
+from dragoman.search.contract import Hypothesis, Piece, SearchConfig
+from dragoman.search.torch_backend import TorchSearcher
+from dragoman.translation.backends import choose_engine
+from dragoman.translation.translator import Translator
+from tests.support.small_translator import model_config, random_models, tokenizer
+
+BUILDS = native.builds()
+pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
+
+CONFIG = TransformerConfig(
+    source_vocabulary=70,
+    target_vocabulary=70,
+    encoder_layers=2,
+    decoder_layers=2,
+    d_model=32,
+    heads=4,
+    d_ff=48,
+)
+# Widths of several vectors, of less than one, and that no vector divides.
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"norm_placement": "pre", "d_model": 128, "heads": 2},
+    {"tied_embeddings": "two-way", "source_vocabulary": 90, "activation": "gelu"},
+    {"tied_embeddings": "none", "target_vocabulary": 131, "attention_bias": True},
+    {"norm": "rms", "positions": "rotary", "norm_placement": "pre", "activation": "swiglu", "d_ff": 43},
+    {"positions": "learned", "max_positions": 64, "activation": "geglu", "d_model": 36, "heads": 3},
+    {"d_model": 22, "heads": 11, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 3},
+]
+SOURCES = [[5, 9, 33], [4], [*range(10, 45)], [60, 61, 60, 61, 60]]
+# Root of the mean square error of logits, relative to their spread; gated networks of random weights magnify rounding.
+TOLERANCE: dict[native.Precision, float] = {"fp32": 1e-5, "bf16": 0.1, "int8": 0.2}
+
+
+def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0) -> TransformerConfig:
+    """A model directory with random weights whose distributions are not flat."""
+    config = replace(CONFIG, **(changes or {}))
+    directory.mkdir(exist_ok=True)
+    torch.manual_seed(seed)
+    model = build_transformer(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.mul_(1.3)
+            if name.endswith("bias") or "norm" in name:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    save_model(
+        directory, ModelDescription(architecture="transformer", model=config, trained_length=40), weights_of(model)
+    )
+    return config
+
+
+def searcher(
+    directory: Path, config: TransformerConfig, precision: native.Precision = "fp32", **settings: Any
+) -> NativeSearcher:
+    return NativeSearcher(directory, config, BUILDS[0], precision, **settings)
+
+
+def in_torch(directory: Path) -> TorchSearcher:
+    return TorchSearcher.from_models([load_model(directory)], batch_tokens=4096)
+
+
+def pieces(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
+    return [
+        Piece(list(source), list(prefix))
+        for source, prefix in zip(sources, prefixes or [[]] * len(sources), strict=True)
+    ]
+
+
+def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    """The same hypotheses in the same order, up to rounding in their figures."""
+    assert [[each.tokens for each in row] for row in ours] == [[each.tokens for each in row] for row in theirs]
+    assert [[each.finished for each in row] for row in ours] == [[each.finished for each in row] for row in theirs]
+    for field in ("log_probability", "score"):
+        one, other = ([getattr(each, field) for row in rows for each in row] for rows in (ours, theirs))
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
+@pytest.mark.parametrize("precision", native.PRECISIONS)
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_logits_are_those_of_torch(
+    tmp_path: Path, changes: dict[str, Any], precision: native.Precision, build: native.Build
+) -> None:
+    config = write(tmp_path, changes)
+    engine = NativeSearcher(tmp_path, config, build, precision)
+    model = load_model(tmp_path)
+    target = [7, 40, 8, 69, 69, 12, *range(20, 38)]  # more than a page of the cache
+    for source in SOURCES:
+        ids = torch.tensor([[*source, 3]])
+        with torch.no_grad():
+            expected = model.decode(torch.tensor([[2, *target]]), model.encode(ids, torch.ones_like(ids).bool()))[0]
+        error = engine.logits(source, target) - expected.numpy()
+        assert np.sqrt((error**2).mean()) < TOLERANCE[precision] * float(expected.std())
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_search_is_that_of_torch(tmp_path: Path, beam: int, seed: int) -> None:
+    config = write(tmp_path, VARIANTS[seed % 2], seed)
+    search = SearchConfig(beam=beam, n_best=beam, length_penalty=0.4 * seed, max_length_offset=9)
+    assert_same(
+        searcher(tmp_path, config).search(pieces(SOURCES), search),
+        in_torch(tmp_path).search(pieces(SOURCES), search),
+    )
+
+
+def test_limits_and_prefixes_are_those_of_torch(tmp_path: Path) -> None:
+    config = write(tmp_path)
+    given = pieces(SOURCES, [[], [9, 10, 11], [5], [6, 7, 8, 9, 10, 11, 12, 13]])
+    for search in (
+        SearchConfig(n_best=2, max_length_factor=0.0, max_length_offset=4),
+        SearchConfig(n_best=4, min_length_factor=0.5, min_length_offset=3, max_length_offset=30),
+        SearchConfig(beam=1, min_length_offset=6, max_length_offset=6),
+    ):
+        found = searcher(tmp_path, config).search(given, search)
+        assert_same(found, in_torch(tmp_path).search(given, search))
+        for piece, (best, *_) in zip(given, found, strict=True):
+            assert list(best.tokens[: len(piece.prefix)]) == piece.prefix
+
+
+@pytest.mark.parametrize("precision", native.PRECISIONS)
+def test_a_sentence_does_not_depend_on_the_others(tmp_path: Path, precision: native.Precision) -> None:
+    """Bit for bit, however many share the batch and whoever they are."""
+    config = write(tmp_path, {"d_model": 128})
+    generator = np.random.default_rng(0)
+    sources = [generator.integers(4, 70, generator.integers(1, 30)).tolist() for _ in range(41)]
+    search = SearchConfig(n_best=4, max_length_offset=8)
+    alone = searcher(tmp_path, config, precision, batch_sentences=1, threads=1).search(pieces(sources), search)
+    for settings in ({"batch_sentences": 7}, {"threads": 3, "batch_tokens": 90}, {"batch_sentences": 41}):
+        assert searcher(tmp_path, config, precision, **settings).search(pieces(sources), search) == alone
+
+
+def test_nothing_to_search_for(tmp_path: Path) -> None:
+    assert searcher(tmp_path, write(tmp_path)).search([], SearchConfig()) == []
+
+
+def test_int8_weights_are_a_quarter_and_translate_the_same(tmp_path: Path) -> None:
+    config = write(tmp_path / "whole", {"d_model": 128, "d_ff": 512})
+    (tmp_path / "whole" / "README.md").write_text("# A model\n")
+    quantize_model(tmp_path / "whole", tmp_path / "quantized")
+    sizes = [(tmp_path / name / WEIGHTS_FILE).stat().st_size for name in ("whole", "quantized")]
+    assert sizes[1] < 0.28 * sizes[0]
+    assert "int8" in (tmp_path / "quantized" / "README.md").read_text()
+    whole, quantized = (searcher(tmp_path / name, config, "int8") for name in ("whole", "quantized"))
+    # But for the last bit of a scale, after which an activation may round the other way.
+    assert np.abs(whole.logits(SOURCES[0], [5, 6]) - quantized.logits(SOURCES[0], [5, 6])).mean() < 0.02
+    # Torch reads it too, as the float32 numbers that the int8 ones stand for.
+    model = load_model(tmp_path / "quantized")
+    ids = torch.tensor([[*SOURCES[0], 3]])
+    with torch.no_grad():
+        expected = model.decode(torch.tensor([[2, 5, 6]]), model.encode(ids, torch.ones_like(ids).bool()))[0]
+    fp32 = searcher(tmp_path / "quantized", config, "fp32").logits(SOURCES[0], [5, 6])
+    assert np.abs(fp32 - expected.numpy()).max() < 1e-4
+    for directory, message in (
+        (tmp_path / "quantized", "^[^:]* is quantized already$"),
+        (tmp_path / "nothing", "not a model directory"),
+    ):
+        with pytest.raises(UserError, match=message):
+            quantize_model(directory, tmp_path / "again")
+    with pytest.raises(UserError, match="exists"):
+        quantize_model(tmp_path / "whole", tmp_path / "quantized")
+
+
+def test_quantizing_rounds_each_row_by_its_own_scale() -> None:
+    units, scale = quantize(np.array([[254.0, -127.0, 1.2], [0.0, 0.0, 0.0], [0.5, -0.25, 0.1]], dtype=np.float32))
+    assert units.tolist() == [[127, -64, 1], [0, 0, 0], [127, -64, 25]]
+    np.testing.assert_allclose(scale, [2.0, 0.0, 0.5 / 127])
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    config = write(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS_FILE)
+    name = "decoder.layers.1.memory_attention.key.weight"
+    for changed, message in (
+        ({key: value for key, value in tensors.items() if key != name}, f"lacks {name}"),
+        ({**tensors, name: torch.zeros(32, 31)}, r"has shape \[32, 31\], but config.json asks for \[32, 32\]"),
+        ({**tensors, "stowaway": torch.zeros(1)}, "1 unknown weights, stowaway first"),
+    ):
+        save_file(changed, tmp_path / WEIGHTS_FILE)
+        with pytest.raises(UserError, match=message):
+            searcher(tmp_path, config)
+    save_file({**tensors, name: torch.full((32, 32), torch.nan)}, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(FloatingPointError, match="no numbers"):
+        searcher(tmp_path, config)
+
+
+def test_overflow_in_a_model_is_an_error_and_not_a_translation(tmp_path: Path) -> None:
+    config = write(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS_FILE)
+    huge = {name: tensor * 1e20 if "residual" in name else tensor for name, tensor in tensors.items()}
+    save_file(huge, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(FloatingPointError):
+        searcher(tmp_path, config).search(pieces(SOURCES), SearchConfig())
+
+
+def test_more_positions_than_were_learned(tmp_path: Path) -> None:
+    config = write(tmp_path, {"positions": "learned", "max_positions": 20})
+    with pytest.raises(UserError, match="20 positions that were learned"):
+        searcher(tmp_path, config).search(pieces([[5] * 30]), SearchConfig())
+
+
+def test_a_beam_beyond_all_measure(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="65,535"):
+        searcher(tmp_path, write(tmp_path)).search(pieces(SOURCES), SearchConfig(beam=65_536))
+
+
+def test_ids_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="vocabulary"):
+        searcher(tmp_path, write(tmp_path)).search(pieces([[70]]), SearchConfig())
+
+
+def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = choose_engine("auto", "auto", "cpu", [CONFIG])
+    assert choice.build is not None
+    assert choice.build.name == BUILDS[0].name
+    assert choice.precision == BUILDS[0].default_precision
+    assert choose_engine("torch").build is None
+    assert "ensemble" in choose_engine("auto", "auto", "cpu", [CONFIG, CONFIG]).reason
+    batch_norm = replace(CONFIG, norm="batch")
+    assert "batch normalisation" in choose_engine("auto", "auto", "cpu", [batch_norm]).reason
+    for wrong, message in (
+        ({"engine": "native", "configs": [batch_norm]}, "batch normalisation"),
+        ({"engine": "torch", "precision": "int8"}, "needs the compiled engine"),
+        ({"precision": "int8", "device": "cuda"}, "not on cuda"),
+        ({"engine": "abacus"}, "unknown engine"),
+        ({"precision": "int3"}, "unknown precision"),
+    ):
+        with pytest.raises(UserError, match=message):
+            choose_engine(**wrong)
+    monkeypatch.setattr(native, "builds", list)
+    assert "C++ compiler" in choose_engine("auto", "auto", "cpu", [CONFIG]).reason
+    with pytest.raises(UserError, match=r"C\+\+ compiler"):
+        choose_engine("native")
+
+
+def test_a_model_that_the_engine_does_not_take_is_translated_in_torch(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = replace(model_config(), norm="batch")
+    model = build_transformer(config).eval()
+    description = ModelDescription(architecture="transformer", model=config, trained_length=12)
+    save_model(tmp_path, description, weights_of(model))
+    tokenizer().save(tmp_path)
+    translator = Translator.load(tmp_path, device="cpu")
+    assert translator.engine.startswith("torch")
+    assert len(translator.translate(["the lamp"])) == 1
+
+
+def translator_directory(directory: Path) -> Path:
+    description = ModelDescription(architecture="transformer", model=model_config(), trained_length=12)
+    save_model(directory, description, weights_of(random_models(1)[0]))
+    tokenizer().save(directory)
+    return directory
+
+
+def test_scores_and_samples_of_a_compiled_translator(tmp_path: Path) -> None:
+    """Both come from torch; the score of a translation is what the search said, within rounding."""
+    from dragoman.search.sampling import SamplingConfig
+
+    translator = Translator.load(translator_directory(tmp_path), device="cpu", precision="fp32")
+    assert translator.engine.startswith("compiled")
+    in_torch = Translator.load(tmp_path, device="cpu", engine="torch")
+    lines, short = ["the lamp is on", "turn off the light"], SearchConfig(max_length_offset=8)
+    found = translator.translate(lines, search=short)
+    assert [each.text for each in found] == [each.text for each in in_torch.translate(lines, search=short)]
+    sampling = SamplingConfig(samples=2, seed=3)
+    assert translator.translate(lines, sampling=sampling, search=short) == in_torch.translate(
+        lines, sampling=sampling, search=short
+    )
+    assert translator.score(list(zip(lines, lines, strict=True))) == in_torch.score(
+        list(zip(lines, lines, strict=True))
+    )
+
+
+def test_translating_does_not_import_torch(tmp_path: Path) -> None:
+    """Its import is most of the time to a first translation."""
+    directory = translator_directory(tmp_path)
+    (tmp_path / "lines.txt").write_text("the lamp\n")
+    from_python = f"dragoman.Translator.load({str(directory)!r}, device='cpu').translate(['the lamp'])"
+    arguments = ["dragoman", "translate", str(directory), str(tmp_path / "lines.txt"), "--device", "cpu"]
+    verb = f"sys.argv = {arguments!r}; atexit.register(check); cli.main()"
+    check = "check = lambda: os._exit('torch' in sys.modules)"
+    for code in (from_python, verb):
+        program = f"import atexit, dragoman, os, sys; from dragoman import cli; {check}; {code}; check()"
+        assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0, code
+
+
+def test_an_interrupt_ends_a_search(tmp_path: Path) -> None:
+    """Ctrl-C is heeded while the compiled threads work, not after them."""
+    config = write(tmp_path, {"d_model": 128, "d_ff": 512})
+    engine = searcher(tmp_path, config)
+    endless = SearchConfig(min_length_offset=3000, max_length_offset=3000)
+    interrupt = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    # Where the tests run in the background, the shell has them ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt):
+            engine.search(pieces([[*range(10, 60)]] * 200), endless)
+    finally:
+        interrupt.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_weights_are_read_one_at_a_time(tmp_path: Path) -> None:
+    write(tmp_path)
+    with open_weights(tmp_path) as weights:
+        assert not weights.quantized
+        assert weights.names == sorted(load_file(tmp_path / WEIGHTS_FILE))
+        for name, tensor in load_file(tmp_path / WEIGHTS_FILE).items():
+            assert np.array_equal(weights.read(name), tensor.numpy())
+
+
+@pytest.mark.parametrize("precision", native.PRECISIONS)
+def test_helpers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: native.Precision) -> None:
+    """One sentence on many cores gives the same bits as on one."""
+    monkeypatch.setattr(searcher_module, "SHARED_BYTES", 0)
+    config = write(tmp_path, {"d_model": 128, "target_vocabulary": 700, "tied_embeddings": "none"})
+    one = [Piece([*range(4, 30)], [])]
+    alone = searcher(tmp_path, config, precision, threads=1).search(one, SearchConfig(max_length_offset=40))
+    for _ in range(5):
+        for threads in (2, 3, 9):
+            found = searcher(tmp_path, config, precision, threads=threads).search(
+                one, SearchConfig(max_length_offset=40)
+            )
+            assert found == alone
