@@ -39,7 +39,7 @@ Translate = Callable[[Sequence[str], int, int], tuple[list[str], Callable[[], in
 
 def dragoman(directory: Path, precision: str, shortlist: bool) -> Translate:
     from dragoman import Translator
-    from dragoman.search.contract import SearchConfig
+    from dragoman.search.config import SearchConfig
 
     translator = Translator.load(
         directory,

@@ -1,9 +1,25 @@
-"""The one exception that speaks to the user."""
+"""Mistakes of a user. Internal invariants are asserts; these are for people, and for programs that call us.
+
+Every message says what was wrong, where (file and line when there is one) and what to do. The command line prints it
+without a traceback and exits with status 2.
+"""
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave us: a file, an option, a setting.
+    """Something that the user gave cannot be used. Raise one of the classes below; catch this one for all of them."""
 
-    The message says what was wrong, where (file and line when there is one) and what to do. The command
-    line prints it without a traceback and exits with status 2.
-    """
+
+class CorpusError(UserError):
+    """Text or pairs cannot be used: a corpus to read, fetch or make, a line of input, a reference of alignments."""
+
+
+class SettingsError(UserError):
+    """A setting, an option or an argument is unknown, out of range, contradicts another, or is not available here."""
+
+
+class ModelError(UserError):
+    """A model directory is missing, damaged, or does not fit what it is asked to do."""
+
+
+class StorageError(UserError):
+    """Files that Dragoman writes cannot be written or read: checkpoints, runs, logs, outputs; a full disk, a lock."""

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.search.beam import beam_search
-from dragoman.search.contract import SearchConfig
-from dragoman.search.sampling import SamplingConfig, greedy_search
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.sampling import greedy_search
 from dragoman.text.segmenting import sentences
 from tests.support.small_translator import WORDS, copy_translator, random_translator
 from tests.support.table_model import CPU, TableModel, assert_same

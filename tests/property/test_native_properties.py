@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.native.backend import NativeSearcher
-from dragoman.search.contract import Piece, SearchConfig
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.native.backend import NativeBackend
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import Piece
+from dragoman.search.torch_backend import TorchBackend
 from tests.unit.native.test_native import BUILDS, in_torch, searcher, write
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
@@ -36,7 +37,7 @@ def searches(draw: st.DrawFn) -> SearchConfig:
 
 
 @cache
-def engines() -> tuple[NativeSearcher, NativeSearcher, TorchSearcher]:
+def engines() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
     directory = Path(mkdtemp())
     config = write(directory)
     return (

@@ -12,7 +12,7 @@ from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.translation.translator import Translator
@@ -89,6 +89,6 @@ class CopyEngine:
 
 def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyEngine]:
     engine = CopyEngine()
-    searcher = TorchSearcher(engine, batch_tokens=200)
+    searcher = TorchBackend(engine, batch_tokens=200)
     translator = Translator(searcher, lambda: searcher, tokenizer(), max_source_tokens=max_source_tokens)
     return translator, engine

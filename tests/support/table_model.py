@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.search.contract import Hypothesis, SearchConfig, length_penalty
+from dragoman.search.config import SearchConfig, length_penalty
+from dragoman.search.results import Hypothesis
 from dragoman.text.subwords import BOS, EOS
 
 CPU = torch.device("cpu")

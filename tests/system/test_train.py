@@ -15,7 +15,7 @@ from dragoman.errors import UserError
 from dragoman.files import exclusive
 from dragoman.run import train
 from dragoman.run.config import merge
-from dragoman.search.contract import SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
 from dragoman.training.stopping import Stopped

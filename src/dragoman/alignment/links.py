@@ -21,7 +21,7 @@ from dragoman.errors import UserError
 from dragoman.files import write_atomically
 from dragoman.inspection.capture import capture
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.search.torch_backend import TorchBackend
 from dragoman.settings import from_mapping
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import Words
@@ -117,7 +117,7 @@ def encoder_decoder_attention(model: Seq2Seq, pairs: Sequence[TokenizedPair]) ->
 
 
 def align(
-    backend: TorchSearcher, pairs: Sequence[TokenizedPair], use: Callable[[AttentionArrays, TokenizedPair], Aligned]
+    backend: TorchBackend, pairs: Sequence[TokenizedPair], use: Callable[[AttentionArrays, TokenizedPair], Aligned]
 ) -> list[Aligned]:
     """Return what `use` makes of the encoder-decoder attention of each pair, in order.
 

@@ -33,7 +33,7 @@ class Distill:
 
         from dragoman.data.readers import parse_corpus, read_corpora
         from dragoman.files import write_atomically
-        from dragoman.search.contract import SearchConfig
+        from dragoman.search.config import SearchConfig
         from dragoman.translation.translator import Translator
 
         if self.out.suffix != ".jsonl":

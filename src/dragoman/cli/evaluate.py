@@ -165,7 +165,7 @@ class Evaluate:
         from rich.console import Console
         from rich.progress import track
 
-        from dragoman.search.contract import SearchConfig
+        from dragoman.search.config import SearchConfig
 
         console = Console(stderr=True)
         search = SearchConfig(beam=self.beam, length_penalty=self.length_penalty)

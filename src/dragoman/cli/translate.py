@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from dragoman.errors import UserError
 
 if TYPE_CHECKING:
-    from dragoman.search.sampling import SamplingConfig
+    from dragoman.search.config import SamplingConfig
     from dragoman.translation.translator import Translation
 
 
@@ -75,7 +75,7 @@ class Translate:
     def run(self) -> None:
         """Translate everything, in order, reading a little ahead."""
         from dragoman.data.readers import read_lines
-        from dragoman.search.contract import SearchConfig
+        from dragoman.search.config import SearchConfig
         from dragoman.translation.translator import Translator
 
         alignment = None
@@ -122,7 +122,7 @@ class Translate:
     def _sampling(self) -> "SamplingConfig | None":
         if not self.sample:
             return None
-        from dragoman.search.sampling import SamplingConfig
+        from dragoman.search.config import SamplingConfig
 
         return SamplingConfig(
             temperature=self.temperature,

@@ -18,7 +18,7 @@ from dragoman.files import write_atomically
 from dragoman.run.plan import load_plan
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.train import train
-from dragoman.search.contract import SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.settings import from_mapping, to_mapping
 from dragoman.training.events import Event, number_of, read_events, step_of
 from dragoman.translation.translator import Translator

@@ -4,13 +4,13 @@ from dragoman.attention_page.map import AttentionMap, Candidate, Without
 from dragoman.errors import UserError
 from dragoman.inspection import ablation
 from dragoman.inspection.capture import capture
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.segmenting import one_line
 from dragoman.text.tokenizer import Tokenizer
 
 
 def attention_map(
-    searcher: TorchSearcher,
+    searcher: TorchBackend,
     tokenizer: Tokenizer,
     text: str,
     translation: str,

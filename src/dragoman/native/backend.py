@@ -14,7 +14,8 @@ from dragoman.errors import UserError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import open_weights
 from dragoman.native import Build, Precision, cores
-from dragoman.search.contract import Hypothesis, Piece, SearchConfig
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import Hypothesis, Piece
 from dragoman.text.subwords import EOS
 
 # Sentences in progress in a thread. More fill the matrix products better, and push each other out of the cache.
@@ -39,7 +40,7 @@ class Shortlist(Protocol):
     def starts(self) -> NDArray[np.int64]: ...
 
 
-class NativeSearcher:
+class NativeBackend:
     """One model, its weights packed once for the processor's instructions.
 
     A thread works on up to `batch_sentences` sentences at a time, each at its own position; those that are done leave
@@ -84,7 +85,7 @@ class NativeSearcher:
 
     @property
     def description(self) -> str:
-        """See `Searcher`."""
+        """See `Backend`."""
         shortlist = ", shortlist" if self._shortlist else ""
         return f"compiled for {self._build.instructions}, {self._precision}, {self.threads} threads{shortlist}"
 
@@ -94,7 +95,7 @@ class NativeSearcher:
         return int(self._model.bytes)
 
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
-        """See `Searcher`.
+        """See `Backend`.
 
         Raises:
             UserError: when a sentence is longer than the positions that were learned, or the beam too wide.

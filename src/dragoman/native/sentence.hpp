@@ -1,4 +1,4 @@
-// What a search is given and what it keeps of each sentence: dragoman.search.contract, in compiled form.
+// What a search is given and what it keeps of each sentence: dragoman.search.config and results, in compiled form.
 #pragma once
 
 #include "model.hpp"
@@ -53,7 +53,7 @@ class Shortlist {
     std::vector<int> always_, likely_, starts_;
 };
 
-// dragoman.search.contract.Hypothesis
+// dragoman.search.results.Hypothesis
 struct Hypothesis {
     std::vector<int> tokens;
     float log_probability, score;

@@ -13,7 +13,7 @@ from dragoman.evaluation.error_rates import exact_match
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
 from dragoman.models.figures import Figure, summarise
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.search.contract import SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.gradients import mean_loss
 from dragoman.training.progress import Validation

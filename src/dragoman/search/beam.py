@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.search.contract import Hypothesis, SearchConfig, length_penalty
+from dragoman.search.config import SearchConfig, length_penalty
 from dragoman.search.limits import Limits
+from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.search.contract import SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.text.subwords import BOS, EOS, PAD, UNK
 
 NEVER_GENERATED = [PAD, UNK, BOS]  # bytes spell what the vocabulary lacks, so UNK has no use either

@@ -4,57 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.errors import UserError
-from dragoman.search.contract import Hypothesis, SearchConfig, length_penalty
+from dragoman.search.config import SamplingConfig, SearchConfig, length_penalty
 from dragoman.search.limits import Limits
+from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 
 # (log-probabilities [N, V], the caller's number of each row [N], position) -> next token [N]
 Choice = Callable[[Tensor, Tensor, int], Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
-    """How to draw. The same seed and the same text give the same samples, whatever the batch.
-
-    temperature  logits are divided by it: below 1 safer, above 1 wilder
-    top_k        draw among the k most probable tokens only; None: among all
-    top_p        draw among the fewest most probable tokens whose probabilities (after temperature
-                 and top_k) sum to at least this; 1: among all (Holtzman et al., 2020)
-    samples      how many to draw for each row; sample i does not depend on this number
-    seed         0 to 2**64 - 1
-
-    Raises UserError for values outside their range.
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float = 1.0
-    samples: int = 1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise UserError(
-                f"temperature must be a number above 0, got {self.temperature}; "
-                "for the most probable token at each position use a beam of 1"
-            )
-        if self.top_k is not None and self.top_k < 1:
-            raise UserError(f"top_k must be at least 1, got {self.top_k}")
-        if not 0 < self.top_p <= 1:
-            raise UserError(f"top_p must lie above 0 and not above 1, got {self.top_p}")
-        if self.samples < 1:
-            raise UserError(f"samples must be at least 1, got {self.samples}")
-        if not 0 <= self.seed < 2**64:
-            raise UserError(f"seed must lie between 0 and 2**64 - 1, got {self.seed}")
 
 
 @torch.no_grad()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,25 +10,12 @@ from torch import Tensor
 
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.search.contract import length_penalty
+from dragoman.search.config import length_penalty
+from dragoman.search.results import Score
 from dragoman.search.stepper import log_mean_exp
 
 # Target positions projected onto the vocabulary at once: 128 MiB of logits for 32,000 subwords.
 POSITIONS_AT_ONCE = 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class Score:
-    """How probable a target is, given its source.
-
-    log_probability  natural logarithm, EOS included: the sum over `tokens` tokens
-    tokens           target tokens, EOS included; exp(-log_probability / tokens) is the perplexity
-    score            log_probability / length_penalty(tokens, alpha), as search ranks
-    """
-
-    log_probability: float
-    tokens: int
-    score: float
 
 
 def score(

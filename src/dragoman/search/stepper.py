@@ -32,7 +32,7 @@ class Stepper(Protocol[State]):
         """The last token of N hypotheses -> float32 log-probabilities of the next one."""
 
 
-class Engine(Stepper[State], Protocol[State]):
+class SearchModel(Stepper[State], Protocol[State]):
     """A `Stepper` that reads the source too."""
 
     models: Sequence[Seq2Seq]
@@ -42,14 +42,14 @@ class Engine(Stepper[State], Protocol[State]):
 
 
 class SingleModel:
-    """One sequence-to-sequence model as an `Engine`."""
+    """One sequence-to-sequence model as an `SearchModel`."""
 
     def __init__(self, model: Seq2Seq) -> None:
         self.models: Sequence[Seq2Seq] = (model,)
         self._model = model
 
     def start(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> DecoderState:
-        """See `Engine`."""
+        """See `SearchModel`."""
         return self._model.start(self._model.encode(source, mask))
 
     def step(self, token: Int[Tensor, " N"], state: DecoderState) -> tuple[Float[Tensor, "N V"], DecoderState]:
@@ -70,14 +70,14 @@ class EnsembleState:
 
 
 class Ensemble:
-    """Models of one vocabulary as one `Engine`: the mean of their probabilities."""
+    """Models of one vocabulary as one `SearchModel`: the mean of their probabilities."""
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         assert models
         self.models: Sequence[Seq2Seq] = tuple(models)
 
     def start(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> EnsembleState:
-        """See `Engine`."""
+        """See `SearchModel`."""
         return EnsembleState(tuple(model.start(model.encode(source, mask)) for model in self.models))
 
     def step(self, token: Int[Tensor, " N"], state: EnsembleState) -> tuple[Float[Tensor, "N V"], EnsembleState]:

@@ -17,15 +17,16 @@ from dragoman.models.figures import Figure, summarise
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.beam import beam_search
-from dragoman.search.contract import Hypothesis, Piece, SearchConfig
-from dragoman.search.sampling import SamplingConfig, greedy_search, sample
-from dragoman.search.scores import Score, score
-from dragoman.search.stepper import Engine, Ensemble, SingleModel
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.results import Hypothesis, Piece, Score
+from dragoman.search.sampling import greedy_search, sample
+from dragoman.search.scores import score
+from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
 
 NOT_OF_SEVERAL = "attention is shown of one model, not of an ensemble: load a single model directory"
 
 
-class TorchSearcher:
+class TorchBackend:
     """One model, or several as an ensemble, on the device and in the precision that they are in.
 
     Args:
@@ -34,7 +35,7 @@ class TorchSearcher:
             that is longer makes a batch of its own.
     """
 
-    def __init__(self, engine: Engine[Any], *, batch_tokens: int) -> None:
+    def __init__(self, engine: SearchModel[Any], *, batch_tokens: int) -> None:
         if batch_tokens < 1:
             raise UserError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.batch_tokens = batch_tokens
@@ -62,13 +63,13 @@ class TorchSearcher:
 
     @property
     def description(self) -> str:
-        """See `Searcher`."""
+        """See `Backend`."""
         precision = str(next(self._engine.models[0].parameters()).dtype).removeprefix("torch.")
         models = len(self._engine.models)
         return f"torch, {precision}, {self.device}" + (f", an ensemble of {models} models" if models > 1 else "")
 
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
-        """See `Searcher`."""
+        """See `Backend`."""
         return self._search(pieces, config, None)
 
     def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Self
 from dragoman.errors import UserError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.description import load_description
-from dragoman.native.backend import NativeSearcher
-from dragoman.search.contract import Hypothesis, Piece, SearchConfig, Searcher
+from dragoman.native.backend import NativeBackend
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import Hypothesis, Piece
 from dragoman.text.lines import portions, read_line, with_prefixes
 from dragoman.text.segmenting import first_words, join, one_line, segment
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.backend import Backend
 from dragoman.translation.backends import EngineName, PrecisionName, choose_engine
 from dragoman.translation.shortlist import Shortlist
 
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
     from dragoman.attention_page.statistics import HeadStudy
     from dragoman.models.figures import Figure
     from dragoman.models.seq2seq import Seq2Seq
-    from dragoman.search.sampling import SamplingConfig
-    from dragoman.search.scores import Score
-    from dragoman.search.torch_backend import TorchSearcher
+    from dragoman.search.config import SamplingConfig
+    from dragoman.search.results import Score
+    from dragoman.search.torch_backend import TorchBackend
     from dragoman.translation.two_directions import TwoDirections
 
 DEFAULT_SEARCH = SearchConfig()
@@ -87,8 +89,8 @@ class Translator:
 
     def __init__(
         self,
-        searcher: Searcher,
-        in_torch: Callable[[], TorchSearcher | TwoDirections],
+        searcher: Backend,
+        in_torch: Callable[[], TorchBackend | TwoDirections],
         tokenizer: Tokenizer,
         *,
         max_source_tokens: int,
@@ -112,11 +114,11 @@ class Translator:
         """A translator over models in memory, in torch; they stay on their device and in their mode.
 
         A model in the midst of training may be given: it is in evaluation mode while it translates.
-        `batch_tokens`: see `TorchSearcher`.
+        `batch_tokens`: see `TorchBackend`.
         """
-        from dragoman.search.torch_backend import TorchSearcher
+        from dragoman.search.torch_backend import TorchBackend
 
-        searcher = TorchSearcher.from_models(models, batch_tokens=batch_tokens)
+        searcher = TorchBackend.from_models(models, batch_tokens=batch_tokens)
         return cls(searcher, lambda: searcher, tokenizer, max_source_tokens=max_source_tokens)
 
     @classmethod
@@ -145,7 +147,7 @@ class Translator:
         shortlist          of the native engine: a sentence uses its own part of the vocabulary, by the shortlist
                            that `dragoman shortlist` learnt; faster, and a little worse
         max_source_tokens  None: the longest sentence that every model has seen in training
-        batch_tokens       bounds a batch: see `NativeSearcher`, `TorchSearcher`
+        batch_tokens       bounds a batch: see `NativeBackend`, `TorchBackend`
 
         Sampling and scores are computed in torch whatever the engine. Raises UserError when a directory is
         no model directory, the vocabularies differ, or the device, engine or precision is not to be had.
@@ -172,7 +174,7 @@ class Translator:
         configs = [description.model for description in descriptions]
         choice = choose_engine(engine, precision, device, configs)
 
-        def in_torch() -> TorchSearcher | TwoDirections:
+        def in_torch() -> TorchBackend | TwoDirections:
             if len(set(right_to_left)) == 1:
                 return _load_in_torch(directories, device, batch_tokens)
             from dragoman.translation.two_directions import TwoDirections
@@ -192,7 +194,7 @@ class Translator:
             return cls(loaded, lambda: loaded, tokenizers[0], max_source_tokens=max_source_tokens)
         [config] = configs
         assert isinstance(config, TransformerConfig), "choose_engine gives the compiled engine no other architecture"
-        searcher = NativeSearcher(
+        searcher = NativeBackend(
             directories[0],
             config,
             choice.build,
@@ -424,11 +426,11 @@ class Translator:
         return self._in_torch.figures(*self._encode_pairs(pairs))
 
     @cached_property
-    def _in_torch(self) -> TorchSearcher | TwoDirections:
+    def _in_torch(self) -> TorchBackend | TwoDirections:
         return self._load_in_torch()
 
     @property
-    def _of_one_model(self) -> TorchSearcher:
+    def _of_one_model(self) -> TorchBackend:
         """In torch; UserError when there are models of both directions. Of several of one, `only_model` raises it."""
         from dragoman.search.torch_backend import NOT_OF_SEVERAL
         from dragoman.translation.two_directions import TwoDirections
@@ -459,7 +461,7 @@ class Translator:
         texts: Sequence[str],
         sources: Sequence[Sequence[list[int]]],
         targets: Sequence[Sequence[list[int]]],
-        aligner: TorchSearcher,
+        aligner: TorchBackend,
         by: AlignmentHead,
     ) -> list[Translation]:
         """The translations with the alignments of their pieces put together; `texts` are the lines that were read."""
@@ -508,10 +510,10 @@ class Translator:
         return tuple(alternatives)
 
 
-def _load_in_torch(directories: Sequence[Path], device: str, batch_tokens: int) -> TorchSearcher:
+def _load_in_torch(directories: Sequence[Path], device: str, batch_tokens: int) -> TorchBackend:
     from dragoman.device import choose_device
     from dragoman.models.storage import load_model
-    from dragoman.search.torch_backend import TorchSearcher
+    from dragoman.search.torch_backend import TorchBackend
 
     place = choose_device(device)
-    return TorchSearcher.from_models([load_model(each).to(place) for each in directories], batch_tokens=batch_tokens)
+    return TorchBackend.from_models([load_model(each).to(place) for each in directories], batch_tokens=batch_tokens)

@@ -13,10 +13,9 @@ from typing import NoReturn
 
 from dragoman.errors import UserError
 from dragoman.models.figures import Figure, summarise
-from dragoman.search.contract import Hypothesis, Piece, SearchConfig
-from dragoman.search.sampling import SamplingConfig
-from dragoman.search.scores import Score
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.results import Hypothesis, Piece, Score
+from dragoman.search.torch_backend import TorchBackend
 
 
 class TwoDirections:
@@ -29,17 +28,17 @@ class TwoDirections:
         backward: the same from right to left, of the same vocabulary.
     """
 
-    def __init__(self, forward: TorchSearcher, backward: TorchSearcher) -> None:
+    def __init__(self, forward: TorchBackend, backward: TorchBackend) -> None:
         self._forward = forward
         self._backward = backward
 
     @property
     def description(self) -> str:
-        """See `Searcher`."""
+        """See `Backend`."""
         return f"left to right: {self._forward.description}; right to left: {self._backward.description}"
 
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
-        """See `Searcher`. Each direction searches with the whole beam; of all that they find, `n_best` are returned.
+        """See `Backend`. Each direction searches with the whole beam; of all that they find, `n_best` are returned.
 
         Raises UserError when an output's beginning is given: who writes it last cannot start from it.
         """
@@ -96,6 +95,6 @@ class TwoDirections:
         ]
 
     def figures(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Figure]:
-        """What the models of both directions report of these pairs; see `TorchSearcher.figures`."""
+        """What the models of both directions report of these pairs; see `TorchBackend.figures`."""
         backward = self._backward.reports(sources, [target[::-1] for target in targets])
         return summarise([*self._forward.reports(sources, targets), *backward])

@@ -24,7 +24,7 @@ from dragoman.models.inference import inference
 from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
-from dragoman.search.contract import SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.search.sampling import greedy_search
 from dragoman.search.stepper import SingleModel
 from dragoman.translation.translator import Translator

@@ -15,7 +15,7 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.recurrent import Recurrent, RecurrentMemory, build_recurrent
 from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.search.beam import beam_search
-from dragoman.search.contract import SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.search.stepper import SingleModel
 from dragoman.text.subwords import EOS
 from dragoman.training.gradients import accumulate_gradients, mean_loss

@@ -23,9 +23,10 @@ from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
 from dragoman.native import backend as searcher_module
-from dragoman.native.backend import NativeSearcher
-from dragoman.search.contract import Hypothesis, Piece, SearchConfig
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.native.backend import NativeBackend
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.torch_backend import TorchBackend
 from dragoman.translation.backends import choose_engine
 from dragoman.translation.translator import Translator
 from tests.support.small_translator import model_config, random_models, tokenizer
@@ -76,12 +77,12 @@ def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0)
 
 def searcher(
     directory: Path, config: TransformerConfig, precision: native.Precision = "fp32", **settings: Any
-) -> NativeSearcher:
-    return NativeSearcher(directory, config, BUILDS[0], precision, **settings)
+) -> NativeBackend:
+    return NativeBackend(directory, config, BUILDS[0], precision, **settings)
 
 
-def in_torch(directory: Path) -> TorchSearcher:
-    return TorchSearcher.from_models([load_model(directory)], batch_tokens=4096)
+def in_torch(directory: Path) -> TorchBackend:
+    return TorchBackend.from_models([load_model(directory)], batch_tokens=4096)
 
 
 def pieces(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
@@ -107,7 +108,7 @@ def test_logits_are_those_of_torch(
     tmp_path: Path, changes: dict[str, Any], precision: native.Precision, build: native.Build
 ) -> None:
     config = write(tmp_path, changes)
-    engine = NativeSearcher(tmp_path, config, build, precision)
+    engine = NativeBackend(tmp_path, config, build, precision)
     model = load_model(tmp_path)
     target = [7, 40, 8, 69, 69, 12, *range(20, 38)]  # more than a page of the cache
     for source in SOURCES:
@@ -279,7 +280,7 @@ def translator_directory(directory: Path) -> Path:
 
 def test_scores_and_samples_of_a_compiled_translator(tmp_path: Path) -> None:
     """Both come from torch; the score of a translation is what the search said, within rounding."""
-    from dragoman.search.sampling import SamplingConfig
+    from dragoman.search.config import SamplingConfig
 
     translator = Translator.load(translator_directory(tmp_path), device="cpu", precision="fp32")
     assert translator.engine.startswith("compiled")

@@ -7,7 +7,8 @@ import torch
 
 from dragoman.errors import UserError
 from dragoman.search.beam import beam_search
-from dragoman.search.contract import Hypothesis, SearchConfig, length_penalty
+from dragoman.search.config import SearchConfig, length_penalty
+from dragoman.search.results import Hypothesis
 from dragoman.search.sampling import greedy_search
 from dragoman.text.subwords import BOS, EOS
 from tests.support.table_model import CPU, TableModel, assert_same, constant_model

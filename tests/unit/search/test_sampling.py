@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from dragoman.errors import UserError
-from dragoman.search.contract import Hypothesis, SearchConfig
-from dragoman.search.sampling import SamplingConfig, draw, greedy_search, sample, uniforms
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.results import Hypothesis
+from dragoman.search.sampling import draw, greedy_search, sample, uniforms
 from dragoman.text.subwords import BOS, EOS
 from tests.support.table_model import CPU, TableModel, constant_model
 

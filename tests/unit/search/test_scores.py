@@ -13,9 +13,10 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 from dragoman.search import scores
 from dragoman.search.beam import beam_search
-from dragoman.search.contract import SearchConfig
-from dragoman.search.scores import Score, score
-from dragoman.search.stepper import Engine, Ensemble, SingleModel
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import Score
+from dragoman.search.scores import score
+from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
 from dragoman.text.subwords import BOS, EOS, PAD
 from tests.support.table_model import CPU
 
@@ -45,7 +46,7 @@ def scored(models: list[Seq2Seq], sources: list[list[int]], targets: list[list[i
 @pytest.mark.parametrize("count", [1, 3])
 def test_score_equals_what_search_reports(count: int) -> None:
     models = random_models(count)
-    engine: Engine[Any] = SingleModel(models[0]) if count == 1 else Ensemble(models)
+    engine: SearchModel[Any] = SingleModel(models[0]) if count == 1 else Ensemble(models)
     # Short and long maxima: some outputs end by themselves, some are cut.
     config = SearchConfig(beam=4, n_best=4, max_length_factor=2.0, max_length_offset=1)
     state = engine.start(*pad([[*row, EOS] for row in SOURCES]))

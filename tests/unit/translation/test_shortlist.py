@@ -12,9 +12,10 @@ from dragoman.errors import UserError
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.models.storage import load_model
-from dragoman.search.contract import Piece, SearchConfig
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import Piece
 from dragoman.search.stepper import SingleModel
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
 from dragoman.translation.shortlist import SHORTLIST_FILE, Shortlist, learn_shortlist
 from dragoman.translation.translator import Translator
@@ -129,7 +130,7 @@ def test_search_within_a_shortlist_is_that_of_torch(tmp_path: Path, beam: int) -
     for piece, hypotheses in zip(given, found, strict=True):
         allowed = shortlist.allowed([*piece.source, EOS], piece.prefix)
         assert all(set(each.tokens) <= set(allowed) for each in hypotheses)
-        expected = TorchSearcher(Restricted(model, allowed), batch_tokens=4096).search([piece], search)
+        expected = TorchBackend(Restricted(model, allowed), batch_tokens=4096).search([piece], search)
         assert_same([hypotheses], expected)
 
 

@@ -13,8 +13,8 @@ from dragoman.errors import UserError
 from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
-from dragoman.search.contract import Piece, SearchConfig
-from dragoman.search.sampling import SamplingConfig
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.results import Piece
 from dragoman.text import lines as lines_module
 from dragoman.text.segmenting import join, segment, sentences
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer

@@ -17,9 +17,9 @@ from dragoman.errors import UserError
 from dragoman.models.description import ModelDescription, load_description
 from dragoman.models.figures import Figure
 from dragoman.models.storage import save_model, weights_of
-from dragoman.search.contract import Hypothesis, Piece, SearchConfig
-from dragoman.search.sampling import SamplingConfig
-from dragoman.search.torch_backend import TorchSearcher
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.segmenting import one_line
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.translation.translator import Translator
@@ -31,9 +31,9 @@ SEARCH = SearchConfig(beam=3, n_best=3, max_length_offset=2)
 LINES = ["the lamp is on", "turn off the light", "door", "please wait now"]
 
 
-def searchers() -> tuple[TorchSearcher, TorchSearcher]:
+def searchers() -> tuple[TorchBackend, TorchBackend]:
     one, two, three = random_models(3)
-    return TorchSearcher.from_models([one], batch_tokens=200), TorchSearcher.from_models([two, three], batch_tokens=200)
+    return TorchBackend.from_models([one], batch_tokens=200), TorchBackend.from_models([two, three], batch_tokens=200)
 
 
 def pieces() -> list[Piece]:
@@ -174,7 +174,7 @@ def test_what_needs_one_direction_says_so(tmp_path: Path) -> None:
 def test_figures_are_of_the_models_of_both_directions() -> None:
     """Each sees targets in its own order."""
 
-    class Reports(TorchSearcher):
+    class Reports(TorchBackend):
         def reports(
             self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
         ) -> list[Mapping[str, Tensor]]:

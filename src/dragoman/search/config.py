@@ -1,11 +1,9 @@
-"""What every search shares: its settings, what it is given, and the hypotheses it returns."""
+"""The settings of a search. Nothing here needs torch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 from dragoman.errors import UserError
 
@@ -64,49 +62,39 @@ class SearchConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hypothesis:
-    """One output of a search.
+class SamplingConfig:
+    """How to draw. The same seed and the same text give the same samples, whatever the batch.
 
-    tokens           target ids without EOS
-    log_probability  natural logarithm of the model's probability of tokens + EOS: what `score`
-                     gives for the same pair, for unfinished hypotheses too
-    score            log_probability / length_penalty(len(tokens) + 1, alpha)
-    finished         False when the maximum length ended it: EOS was forced there although the
-                     model's most probable next token was another one
+    temperature  logits are divided by it: below 1 safer, above 1 wilder
+    top_k        draw among the k most probable tokens only; None: among all
+    top_p        draw among the fewest most probable tokens whose probabilities (after temperature
+                 and top_k) sum to at least this; 1: among all (Holtzman et al., 2020)
+    samples      how many to draw for each row; sample i does not depend on this number
+    seed         0 to 2**64 - 1
 
-    Raises FloatingPointError when the log-probability is not a number (weights of a run that
-    diverged), since such an output means nothing.
+    Raises UserError for values outside their range.
     """
 
-    tokens: tuple[int, ...]
-    log_probability: float
-    score: float
-    finished: bool
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    samples: int = 1
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.log_probability):
-            raise FloatingPointError(
-                f"the model gives probabilities that are no numbers ({self.log_probability}): "
-                "its training diverged or its weights are damaged"
+        if not 0 < self.temperature < math.inf:
+            raise UserError(
+                f"temperature must be a number above 0, got {self.temperature}; "
+                "for the most probable token at each position use a beam of 1"
             )
-
-
-class Piece(NamedTuple):
-    """What is searched for at once: source ids without EOS, and the target ids that the output begins with."""
-
-    source: list[int]
-    prefix: list[int]
-
-
-class Searcher(Protocol):
-    """Models and a way to search with them: in torch, or compiled."""
-
-    @property
-    def description(self) -> str:
-        """What computes, in a few words."""
-
-    def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
-        """Hypotheses for each piece, in order, best first; at least one each."""
+        if self.top_k is not None and self.top_k < 1:
+            raise UserError(f"top_k must be at least 1, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p must lie above 0 and not above 1, got {self.top_p}")
+        if self.samples < 1:
+            raise UserError(f"samples must be at least 1, got {self.samples}")
+        if not 0 <= self.seed < 2**64:
+            raise UserError(f"seed must lie between 0 and 2**64 - 1, got {self.seed}")
 
 
 def length_penalty(length: int, alpha: float) -> float:

@@ -1,0 +1,56 @@
+"""What a search is given and what it returns. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """What is searched for at once: source ids without EOS, and the target ids that the output begins with."""
+
+    source: list[int]
+    prefix: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """One output of a search.
+
+    tokens           target ids without EOS
+    log_probability  natural logarithm of the model's probability of tokens + EOS: what `score`
+                     gives for the same pair, for unfinished hypotheses too
+    score            log_probability / length_penalty(len(tokens) + 1, alpha)
+    finished         False when the maximum length ended it: EOS was forced there although the
+                     model's most probable next token was another one
+
+    Raises FloatingPointError when the log-probability is not a number (weights of a run that
+    diverged), since such an output means nothing.
+    """
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+    finished: bool
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.log_probability):
+            raise FloatingPointError(
+                f"the model gives probabilities that are no numbers ({self.log_probability}): "
+                "its training diverged or its weights are damaged"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How probable a target is, given its source.
+
+    log_probability  natural logarithm, EOS included: the sum over `tokens` tokens
+    tokens           target tokens, EOS included; exp(-log_probability / tokens) is the perplexity
+    score            log_probability / length_penalty(tokens, alpha), as search ranks
+    """
+
+    log_probability: float
+    tokens: int
+    score: float
