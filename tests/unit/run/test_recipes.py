@@ -7,7 +7,7 @@ import pytest
 from dragoman.run.plan import _check
 from dragoman.settings import load_toml
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
