@@ -28,10 +28,15 @@ def greedy_search(
     config: SearchConfig,
     device: torch.device,
     prefixes: Sequence[Sequence[int]] | None = None,
+    *,
+    keep_rows: bool = False,
 ) -> list[Hypothesis]:
-    """The most probable token at each position, for each row; `beam_search` with a beam of 1.
+    """Return the most probable token at each position, for each row; `beam_search` with a beam of 1.
 
     The arguments are those of `beam_search`; `beam` and `n_best` of the config do not matter.
+
+    keep_rows  rows stay in the batch until all have finished: row b of every step is row b of `state`. The results are
+               the same; it takes longer. For models that treat rows differently, such as one with heads switched off
     """
 
     def choose(log_probabilities: Tensor, rows: Tensor, position: int) -> Tensor:  # noqa: ARG001
@@ -40,7 +45,7 @@ def greedy_search(
     if len(source_lengths) == 0:
         return []
     limits = Limits.build(source_lengths, config, prefixes, device)
-    return _generate(stepper, state, limits, config.length_penalty, choose)
+    return _generate(stepper, state, limits, config.length_penalty, choose, keep_rows=keep_rows)
 
 
 @torch.no_grad()
@@ -115,15 +120,18 @@ def draw(
     return torch.searchsorted(cumulative, target, right=True).squeeze(1)
 
 
-def _generate(stepper: Stepper[State], state: State, limits: Limits, alpha: float, choose: Choice) -> list[Hypothesis]:
-    """Extend each of N rows token by token until EOS; finished rows leave the batch."""
+def _generate(
+    stepper: Stepper[State], state: State, limits: Limits, alpha: float, choose: Choice, *, keep_rows: bool = False
+) -> list[Hypothesis]:
+    """Extend each of N rows token by token until EOS; finished rows leave the batch, unless `keep_rows`."""
     N, device = len(limits.maximum), limits.maximum.device
     longest = int(limits.maximum.max())
     tokens = torch.zeros(N, longest + 1, dtype=torch.int64, device=device)
     log_probability = torch.zeros(N, device=device)
     length = torch.zeros(N, dtype=torch.int64, device=device)
     own_end = torch.zeros(N, dtype=torch.bool, device=device)
-    rows = torch.arange(N, device=device)  # [R]: those still running
+    finished = torch.zeros(N, dtype=torch.bool, device=device)
+    rows = torch.arange(N, device=device)  # [R]: the rows in the batch
     token = torch.full((N,), BOS, dtype=torch.int64, device=device)
     for position in range(longest + 1):
         log_probabilities, state = stepper.step(token, state)
@@ -131,20 +139,23 @@ def _generate(stepper: Stepper[State], state: State, limits: Limits, alpha: floa
         allowed = limits.apply(log_probabilities[:, None], position)[:, 0]
         token = choose(allowed, rows, position)
         tokens[rows, position] = token
-        # [R, V] -> [R, 1] -> [R]
-        log_probability[rows] += allowed.gather(1, token[:, None]).squeeze(1)
-        ends = token == EOS
+        # [R, V] -> [R, 1] -> [R]; a finished row says nothing more
+        said = allowed.gather(1, token[:, None]).squeeze(1)
+        log_probability[rows] += said.masked_fill(finished[rows], 0.0)
+        ends = (token == EOS) & ~finished[rows]
         if not ends.any():
             continue
+        finished[rows[ends]] = True
         length[rows[ends]] = position
         # Only at the maximum length is EOS not a choice; there, was it the model's?
         chosen = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)
         own_end[rows[ends]] = chosen[ends]
-        running = (~ends).nonzero().flatten()
-        if len(running) == 0:
+        if finished.all():
             break
-        rows, token = rows[running], token[running]
-        state, limits = state.reorder(running), limits.select(running)
+        if not keep_rows:
+            running = (~ends).nonzero().flatten()
+            rows, token = rows[running], token[running]
+            state, limits = state.reorder(running), limits.select(running)
     return [
         Hypothesis(
             tokens=tuple(said[:count]),

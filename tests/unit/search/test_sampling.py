@@ -34,6 +34,20 @@ def test_greedy_search_takes_the_most_probable_token_each_time() -> None:
         assert math.isclose(hypothesis.log_probability, expected, abs_tol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_that_are_kept_say_the_same(seed: int) -> None:
+    model = TableModel.random(seed, rows=8, words=6)
+    lengths, prefixes = [0, 1, 2, 3, 4, 5, 6, 7], [[], [4], [], [], [5, 6], [], [], []]
+    config = SearchConfig(max_length_offset=5, min_length_offset=0, length_penalty=0.6)
+    found = greedy_search(model, model.start(), lengths, config, CPU, prefixes)
+    dropped = model.rows_of_steps.copy()
+    assert len(set(dropped)) > 1
+    model.rows_of_steps.clear()
+    assert greedy_search(model, model.start(), lengths, config, CPU, prefixes, keep_rows=True) == found
+    # As many steps, each of all the rows.
+    assert model.rows_of_steps == [8] * len(dropped)
+
+
 def test_no_rows() -> None:
     model = TableModel.random(0)
     assert greedy_search(model, model.start(), [], LIMITS, CPU) == []
