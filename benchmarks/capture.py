@@ -14,7 +14,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from unittest.mock import patch
 
 import torch
 
@@ -22,12 +21,15 @@ from dragoman import __version__
 from dragoman.attention import MultiHeadAttention, scaled_dot_product_attention
 from dragoman.device import tune_cpu
 from dragoman.inspection.capture import capture
-from dragoman.inspection.greedy import greedy
 from dragoman.models.presets import preset
 from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.search.config import SearchConfig
+from dragoman.search.sampling import greedy_search
+from dragoman.search.stepper import SingleModel
 
 VOCABULARY, SENTENCES, LENGTH = 8000, 32, 24
+SEARCH = SearchConfig(beam=1, max_length_factor=0, max_length_offset=LENGTH)
 
 
 @contextmanager
@@ -72,8 +74,10 @@ def main() -> None:
         states.sum().backward()
 
     def search() -> None:
-        with torch.no_grad(), patch("dragoman.inspection.greedy.LONGER", 0):
-            greedy(model, rows)
+        stepper = SingleModel(model)
+        with torch.no_grad():
+            state = stepper.start(source, mask)
+            greedy_search(stepper, state, [LENGTH] * SENTENCES, SEARCH, source.device, keep_rows=True)
 
     times: dict[str, list[float]] = {
         name: []

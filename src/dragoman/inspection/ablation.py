@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dragoman.attention_page.arrays import Captured
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
-from dragoman.inspection.greedy import greedy
 from dragoman.inspection.heads import heads_off
+from dragoman.inspection.rows import greedy_outputs, target_log_probabilities
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 
-# Logits of so many target positions at once: 128 MB for 8,000 subwords.
+# Target positions in one batch of copies of a sentence, which bounds memory.
 POSITIONS_AT_ONCE = 4096
 
 
@@ -21,7 +21,7 @@ POSITIONS_AT_ONCE = 4096
 class Without:
     """What the model says without some heads, and the log-probability (nats) of what it says with them."""
 
-    output: list[int]
+    output: tuple[int, ...]
     log_probability: float
 
 
@@ -45,46 +45,34 @@ def heads_of(model: Seq2Seq, captured: Captured) -> list[Head]:
 
 def without_each(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Sequence[Head]
-) -> tuple[list[Ablated], list[int]]:
-    """Switch off one of `heads` after the other; and what the model says with all of them. All by greedy search.
+) -> tuple[list[Ablated], tuple[int, ...]]:
+    """Return what the model says without each of `heads`, and with all of them. All by greedy search.
 
     Rows of a batch are the same sentence, each without another head.
     """
     rows = max(1, POSITIONS_AT_ONCE // (len(target) + 1))
     ablated: list[Ablated] = []
-    whole: list[int] = []
-    with inference([model]):
-        for first in range(0, len(heads), rows):
-            some = heads[first : first + rows]
-            # The last row has all heads.
-            sources = [source] * (len(some) + 1)
-            with heads_off(model, [*([head] for head in some), []]):
-                outputs = greedy(model, sources)
-                totals = log_probabilities(model, sources, [target] * len(sources))
-            ablated += [
-                Ablated(output.tokens, total, head) for head, output, total in zip(some, outputs, totals, strict=False)
-            ]
-            whole = outputs[-1].tokens
+    whole: tuple[int, ...] = ()
+    for first in range(0, len(heads), rows):
+        some = heads[first : first + rows]
+        # The last row has all heads.
+        sources = [source] * (len(some) + 1)
+        with heads_off(model, [*([head] for head in some), []]):
+            outputs = greedy_outputs(model, sources)
+            totals = target_log_probabilities(model, sources, [target] * len(sources))
+        ablated += [
+            Ablated(output.tokens, total, head) for head, output, total in zip(some, outputs, totals, strict=False)
+        ]
+        whole = outputs[-1].tokens
     return ablated, whole
 
 
 def without_all(model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Collection[Head]) -> Without:
-    """Switch all of `heads` off at once."""
-    with inference([model]), heads_off(model, [heads]):
-        [output] = greedy(model, [source])
-        [total] = log_probabilities(model, [source], [target])
+    """Return what the model says with all of `heads` switched off at once."""
+    with heads_off(model, [heads]):
+        [output] = greedy_outputs(model, [source])
+        [total] = target_log_probabilities(model, [source], [target])
     return Without(output.tokens, total)
-
-
-def log_probabilities(
-    model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> list[float]:
-    """Of each target given its source, EOS included, in nats; the caller has put the model into evaluation mode."""
-    batch = collate(sources, targets).to(next(model.parameters()).device)
-    logits = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
-    # [B, T, V] -> [B, T, 1] -> [B, T] -> [B]
-    found = logits.float().log_softmax(-1).gather(-1, batch.target_out.unsqueeze(-1)).squeeze(-1)
-    return found.masked_fill(~batch.target_mask, 0.0).sum(-1).tolist()
 
 
 def candidates(

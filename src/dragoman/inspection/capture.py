@@ -19,7 +19,7 @@ from dragoman.attention import AttentionCore, naive_attention
 from dragoman.attention_page.arrays import AttentionArrays, Captured, Details
 from dragoman.attention_page.kinds import KINDS, Kind
 from dragoman.data.batching import collate
-from dragoman.inspection.greedy import greedy
+from dragoman.inspection.rows import greedy_outputs
 from dragoman.layers.recurrent_attention import AttentionWeights
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
@@ -50,7 +50,7 @@ def capture(
     """
     with inference([model]):
         if targets is None:
-            targets = [output.tokens for output in greedy(model, sources)]
+            targets = [output.tokens for output in greedy_outputs(model, sources)]
         device = next(model.parameters()).device
         batch = collate(sources, targets).to(device)
         with _recording(model, kinds) as recorded:

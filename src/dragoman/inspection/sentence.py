@@ -1,7 +1,7 @@
 """All that can be seen of a model while it reads one sentence and writes another."""
 
 from dragoman.attention_page.map import AttentionMap, Candidate, Without
-from dragoman.errors import UserError
+from dragoman.errors import ModelError
 from dragoman.inspection import ablation
 from dragoman.inspection.capture import capture
 from dragoman.search.torch_backend import TorchBackend
@@ -24,7 +24,7 @@ def attention_map(
     model = searcher.only_model
     [captured] = capture(model, [source], [output], details=details)
     if captured.encoder_self is captured.decoder_self is captured.encoder_decoder is None:
-        raise UserError("this model has no attention: there is nothing to see")
+        raise ModelError("this model has no attention: there is nothing to see")
     [score] = searcher.score([source], [output], length_penalty=1.0)
     heads = ablation.heads_of(model, captured) if without_heads else []
     without, whole = ablation.without_each(model, source, output, heads)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from dragoman.attention_page.kinds import KINDS, Head, Kind
 from dragoman.attention_page.statistics import HeadFigures, HeadStatistics, HeadStudy, measure
-from dragoman.errors import UserError
-from dragoman.inspection.ablation import heads_of, log_probabilities
+from dragoman.errors import ModelError
+from dragoman.inspection.ablation import heads_of
 from dragoman.inspection.capture import capture
 from dragoman.inspection.heads import heads_off
-from dragoman.models.inference import inference
+from dragoman.inspection.rows import target_log_probabilities
 from dragoman.models.seq2seq import Seq2Seq
 
 
@@ -36,7 +36,7 @@ def study_heads(
 
     `tell` hears how many passes over them are done, and how many there are; `right_to_left`: see `measure`.
 
-    Raises UserError when the model has no attention.
+    Raises ModelError when the model has no attention.
     """
     tokens = sum(len(pair.target) + 1 for batch in batches for pair in batch)
     sums: dict[Head, list[HeadStatistics]] = {}
@@ -52,7 +52,7 @@ def study_heads(
                     for statistics in measure(arrays.weights, kind, keys, right_to_left=right_to_left):
                         sums.setdefault(statistics.head, []).append(statistics)
     if not heads:
-        raise UserError("this model has no attention: there are no heads to measure")
+        raise ModelError("this model has no attention: there are no heads to measure")
     passes = len(heads) + 2
     tell(1, passes)
     loss = _loss(model, batches, [], tokens)
@@ -76,9 +76,9 @@ def _keys(pair: IdPair, kind: Kind) -> tuple[str, ...]:
 
 
 def _loss(model: Seq2Seq, batches: Sequence[Sequence[IdPair]], off: Sequence[Head], tokens: int) -> float:
-    with inference([model]), heads_off(model, [off]):
+    with heads_off(model, [off]):
         total = sum(
-            sum(log_probabilities(model, [pair.source for pair in batch], [pair.target for pair in batch]))
+            sum(target_log_probabilities(model, [pair.source for pair in batch], [pair.target for pair in batch]))
             for batch in batches
         )
     return -total / tokens

@@ -16,10 +16,10 @@ from dragoman.attention_page.arrays import AttentionArrays, Captured
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
 from dragoman.errors import UserError
-from dragoman.inspection.ablation import heads_of, log_probabilities, without_each
+from dragoman.inspection.ablation import heads_of, without_each
 from dragoman.inspection.capture import capture
-from dragoman.inspection.greedy import greedy
 from dragoman.inspection.heads import heads_off
+from dragoman.inspection.rows import greedy_outputs, target_log_probabilities
 from dragoman.models.inference import inference
 from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Seq2Seq
@@ -195,16 +195,16 @@ def test_without_a_target_it_is_the_models_own(variant: str) -> None:
     """The same output as the search of the translator with a beam of 1."""
     built = model(variant)
     batch = collate(SOURCES, TARGETS)
+    found = greedy_outputs(built, SOURCES)
     with inference([built]):
-        found = greedy(built, SOURCES)
         engine = SingleModel(built)
         state = engine.start(batch.source, batch.source_mask)
         lengths = [len(source) for source in SOURCES]
         expected = greedy_search(engine, state, lengths, SearchConfig(beam=1), torch.device("cpu"), [[]] * 3)
-    assert [output.tokens for output in found] == [list(hypothesis.tokens) for hypothesis in expected]
+    assert [output.tokens for output in found] == [hypothesis.tokens for hypothesis in expected]
     for output, hypothesis in zip(found, expected, strict=True):
         assert output.log_probability == pytest.approx(hypothesis.log_probability, abs=1e-3)
-    assert [each.target for each in capture(built, SOURCES)] == [tuple(output.tokens) for output in found]
+    assert [each.target for each in capture(built, SOURCES)] == [output.tokens for output in found]
 
 
 @contextmanager
@@ -227,13 +227,12 @@ def test_a_head_that_is_off_says_nothing(kind: Any) -> None:
     built = model("transformer, rotary")
     head = Head(kind, 0, 1)
     [source], [target] = SOURCES[:1], TARGETS[:1]
-    with inference([built]):
-        with heads_off(built, [[head]]):
-            found = log_probabilities(built, [source], [target])
-        with projection_zeroed(built, head):
-            expected = log_probabilities(built, [source], [target])
-        assert found == pytest.approx(expected, abs=1e-4)
-        assert found != pytest.approx(log_probabilities(built, [source], [target]), abs=1e-4)
+    with heads_off(built, [[head]]):
+        found = target_log_probabilities(built, [source], [target])
+    with projection_zeroed(built, head):
+        expected = target_log_probabilities(built, [source], [target])
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert found != pytest.approx(target_log_probabilities(built, [source], [target]), abs=1e-4)
 
 
 @pytest.mark.parametrize("variant", ["transformer, relative", "universal, fixed", "recurrent, gru", "convolutional"])
@@ -246,15 +245,14 @@ def test_each_row_of_a_batch_misses_its_own_head(variant: str) -> None:
     assert heads
     ablated, with_all = without_each(built, SOURCES[0], TARGETS[0], heads)
     assert [each.head for each in ablated] == heads
-    with inference([built]):
-        for found in ablated:
-            with heads_off(built, [[found.head]]):
-                [alone] = greedy(built, SOURCES[:1])
-                [log_probability] = log_probabilities(built, SOURCES[:1], TARGETS[:1])
-            assert found.log_probability == pytest.approx(log_probability, abs=1e-3)
-            assert found.output == alone.tokens
-        [whole] = log_probabilities(built, SOURCES[:1], TARGETS[:1])
-        assert with_all == greedy(built, SOURCES[:1])[0].tokens
+    for found in ablated:
+        with heads_off(built, [[found.head]]):
+            [alone] = greedy_outputs(built, SOURCES[:1])
+            [log_probability] = target_log_probabilities(built, SOURCES[:1], TARGETS[:1])
+        assert found.log_probability == pytest.approx(log_probability, abs=1e-3)
+        assert found.output == alone.tokens
+    [whole] = target_log_probabilities(built, SOURCES[:1], TARGETS[:1])
+    assert with_all == greedy_outputs(built, SOURCES[:1])[0].tokens
     assert any(abs(found.log_probability - whole) > 1e-3 for found in ablated)
 
 
