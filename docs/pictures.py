@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 from dragoman import Translator
 from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
-from dragoman.attention_page.plots import draw_head, draw_heads, draw_positions, draw_schedules
+from dragoman.attention_page.plots import draw_positions, draw_schedules
 from dragoman.files import write_atomically
 from dragoman.layers.positions import sinusoidal_table
 from dragoman.training.schedule import ScheduleConfig, learning_rate
@@ -57,8 +57,8 @@ def main() -> None:
     attention = Translator.load(options.model).attention(options.sentence, without_heads=True)
     chosen = Head("encoder_decoder", options.layer - 1, options.head - 1)
     pictures = {
-        "attention-head.png": draw_head(attention.words(), chosen, "png"),
-        "attention-heads.png": draw_heads(attention, "png"),
+        "attention-head.png": attention.words().picture("png", head=chosen),
+        "attention-heads.png": attention.picture("png"),
         "positions.png": draw_positions(sinusoidal_table(128, 128).numpy(), "png"),
         "schedule.png": draw_schedules({name: paper_rates(*each) for name, each in SCHEDULES.items()}, "png"),
     }

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dragoman.version import __version__
+
 if TYPE_CHECKING:
     from dragoman.run.train import train
     from dragoman.translation.translator import Translator
 
-__version__ = "0.1.0"
 __all__ = ["Translator", "__version__", "train"]
 
 

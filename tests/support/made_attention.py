@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dragoman.attention_page.arrays import AttentionArrays, Details
+from dragoman.attention_page.data import Candidate, Without
 from dragoman.attention_page.kinds import KINDS, Head, Kind
-from dragoman.attention_page.map import AttentionMap, Candidate, Without
+from dragoman.attention_page.map import AttentionMap
 
 SOURCE = ("▁The", "▁lamp", "▁was", "▁bri", "ght", ".", "</s>")
 OUTPUT = ("▁Die", "▁Lam", "pe", "▁war", "▁hell", ".")

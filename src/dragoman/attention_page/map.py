@@ -1,4 +1,4 @@
-"""The attention for one sentence with its words: what `Translator.attention` returns."""
+"""The attention for one sentence that shows itself: what `Translator.attention` returns."""
 
 from __future__ import annotations
 
@@ -6,149 +6,73 @@ import html
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dragoman.attention_page.arrays import AttentionArrays
-from dragoman.attention_page.kinds import KINDS, Head, Kind
-from dragoman.errors import UserError
+from dragoman.attention_page.data import AttentionData
+from dragoman.attention_page.kinds import Head, Kind
+from dragoman.attention_page.page import build_page
+from dragoman.errors import SettingsError
 from dragoman.files import write_atomically
-from dragoman.text.words import Words
 
-SUFFIXES = (".html", ".png", ".svg", ".npz", ".json")
+if TYPE_CHECKING:
+    from dragoman.attention_page.plots import Format
 
-
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A token that could stand at a position, and how probable the model finds it."""
-
-    token: str
-    probability: float
+PICTURES: dict[str, Format] = {".png": "png", ".svg": "svg"}
+SUFFIXES = (".html", *PICTURES, ".npz", ".json")
+# What is written under these names holds `AttentionArrays.details` too.
+WITH_DETAILS = (".html", ".npz")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Without:
-    """What happens without one head.
-
-    translation      what the model says then (greedy search)
-    log_probability  what it then gives to the translation of the map, in nats
-    """
-
-    head: Head
-    translation: str
-    log_probability: float
+def check_suffix(path: Path) -> None:
+    """Raise SettingsError when `AttentionMap.save` writes nothing under such a name."""
+    if path.suffix not in SUFFIXES:
+        raise SettingsError(f"{path}: choose a name that ends in {', '.join(SUFFIXES)}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttentionMap:
-    """Every weight of every head for one sentence and its translation.
+class AttentionMap(AttentionData):
+    """`AttentionData` that shows itself in a notebook, and that `save` writes as a page, a picture or numbers."""
 
-    It shows itself in a notebook, and `save` writes it as a page, a picture or numbers.
+    def save(self, path: Path | str, *, kind: Kind = "encoder_decoder", head: Head | None = None) -> None:
+        """Write a page (.html), a picture (.png, .svg), arrays (.npz) or numbers (.json).
 
-    text, translation  as people write them
-    source             the S tokens that the encoder reads, "</s>" at the end
-    target             the T tokens that the decoder reads, "<s>" at the beginning: the queries and keys of its
-                       self-attention
-    predicted          the T tokens that it gives in their place, "</s>" at the end: what a row of the encoder-decoder
-                       attention looked for
-    encoder_self, decoder_self, encoder_decoder
-                       the weights, [N, H, S, S], [N, H, T, T] and [N, H, T, S]; None where the architecture has none
-    log_probability    of the translation, EOS included, in nats
-    candidates         the most probable tokens at each of the T positions, if they were asked for
-    without            what each single head does, if that was asked for
-    with_all           what greedy search says with all heads, to compare the translations of `without` with
-    right_to_left      the model writes the translation from its end: the tokens of target and predicted are in that
-                       order
-    """
-
-    text: str
-    translation: str
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    predicted: tuple[str, ...]
-    encoder_self: AttentionArrays | None
-    decoder_self: AttentionArrays | None
-    encoder_decoder: AttentionArrays | None
-    log_probability: float
-    candidates: tuple[tuple[Candidate, ...], ...] = ()
-    without: tuple[Without, ...] = ()
-    with_all: str = ""
-    right_to_left: bool = False
-
-    def kinds(self) -> Iterator[tuple[Kind, AttentionArrays]]:
-        """The kinds of attention that there are, with their arrays."""
-        for kind in KINDS:
-            arrays: AttentionArrays | None = getattr(self, kind)
-            if arrays is not None:
-                yield kind, arrays
-
-    def queries(self, kind: Kind) -> tuple[str, ...]:
-        """The tokens of the rows of its weights."""
-        return {"encoder_self": self.source, "decoder_self": self.target, "encoder_decoder": self.predicted}[kind]
-
-    def keys(self, kind: Kind) -> tuple[str, ...]:
-        """The tokens of the columns of its weights."""
-        return self.target if kind == "decoder_self" else self.source
-
-    def words(self) -> AttentionMap:
-        """The same with subwords merged to words: weights to a word are summed, from a word averaged.
-
-        What belongs to single tokens (details, candidates) is left out. <s> and </s> stay words of their own.
-        """
-        source = Words.of(self.source)
-        target, predicted = (Words.of(row, right_to_left=self.right_to_left) for row in (self.target, self.predicted))
-
-        def merged(arrays: AttentionArrays | None, queries: Words, keys: Words) -> AttentionArrays | None:
-            return None if arrays is None else AttentionArrays(queries.mean(keys.sum(arrays.weights, -1), -2))
-
-        return AttentionMap(
-            text=self.text,
-            translation=self.translation,
-            source=source.texts,
-            target=target.texts,
-            predicted=predicted.texts,
-            encoder_self=merged(self.encoder_self, source, source),
-            decoder_self=merged(self.decoder_self, target, target),
-            encoder_decoder=merged(self.encoder_decoder, predicted, source),
-            log_probability=self.log_probability,
-            without=self.without,
-            with_all=self.with_all,
-            right_to_left=self.right_to_left,
-        )
-
-    def save(self, path: Path | str) -> None:
-        """Write a page (.html), a picture of all heads (.png, .svg), arrays (.npz) or numbers (.json).
+        kind  of a picture: the attention whose heads it shows
+        head  of a picture: the one head to show, with its numbers; `kind` then does not matter
 
         Raises:
-            UserError: for another suffix, or a sentence that is too long to draw. Nothing is half-written.
+            SettingsError: for another suffix, or a head that the model does not have. Nothing is half-written.
+            ModelError: for a kind of attention that the model does not have.
+            CorpusError: for a sentence that is too long to draw.
             OSError: when it cannot be written there.
         """
         path = Path(path)
-        match path.suffix:
-            case ".html":
-                data = self.to_html().encode()
-            case ".png" | ".svg":
-                from dragoman.attention_page.plots import draw_heads
-
-                data = draw_heads(self, "png" if path.suffix == ".png" else "svg")
-            case ".npz":
-                data = self._to_npz()
-            case ".json":
-                data = json.dumps(self.to_json(), ensure_ascii=False).encode()
-            case _:
-                raise UserError(f"{path}: choose a name that ends in {', '.join(SUFFIXES)}")
+        check_suffix(path)
+        if path.suffix in PICTURES:
+            data = self.picture(PICTURES[path.suffix], kind=kind, head=head)
+        elif path.suffix == ".html":
+            data = self.to_html().encode()
+        elif path.suffix == ".npz":
+            data = self._to_npz()
+        else:
+            data = json.dumps(self.to_json(), ensure_ascii=False).encode()
         write_atomically(path, data)
 
-    def to_html(self) -> str:
-        """The page: one file that needs no network."""
-        from dragoman.attention_page.page import build_page
+    def picture(self, form: Format, *, kind: Kind = "encoder_decoder", head: Head | None = None) -> bytes:
+        """Return a picture of every head of one kind, or of one head; see `save`."""
+        # matplotlib takes a second to import.
+        from dragoman.attention_page.plots import draw_head, draw_heads
 
+        return draw_heads(self, form, kind) if head is None else draw_head(self, head, form)
+
+    def to_html(self) -> str:
+        """Return the page: one file that needs no network."""
         return build_page(self)
 
     def to_json(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values for `json.dump`."""
         values: dict[str, object] = {
             "text": self.text,
             "translation": self.translation,

@@ -14,19 +14,16 @@ import re
 import zlib
 from collections.abc import Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
+from dragoman.attention_page.arrays import AttentionArrays
+from dragoman.attention_page.data import AttentionData
+from dragoman.attention_page.kinds import Kind
 from dragoman.attention_page.statistics import BROAD_FROM, NAMED_FROM, HeadStatistics, measure
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 from dragoman.text.words import Words
-
-if TYPE_CHECKING:
-    from dragoman.attention_page.arrays import AttentionArrays
-    from dragoman.attention_page.kinds import Kind
-    from dragoman.attention_page.map import AttentionMap
 
 # Longer sentences make a page of tens of megabytes, in which nothing can be made out.
 LONGEST = 160
@@ -49,18 +46,18 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _STATIC = resources.files("dragoman.attention_page") / "static"
 
 
-def build_page(attention: AttentionMap, *, live: bool = False) -> str:
+def build_page(attention: AttentionData, *, live: bool = False) -> str:
     """A page that needs neither network nor server.
 
     A live one is for `serving.attention`: it asks what it comes from, and nothing else, what the model says without
     several heads.
 
     Raises:
-        UserError: when there are more than `LONGEST` tokens on either side.
+        CorpusError: when there are more than `LONGEST` tokens on either side.
     """
     for side, tokens in (("text", attention.source), ("translation", attention.target)):
         if len(tokens) > LONGEST:
-            raise UserError(
+            raise CorpusError(
                 f"the {side} has {len(tokens)} tokens, and a page shows at most {LONGEST}: give a shorter sentence, or "
                 "save the numbers alone (.npz, .json)"
             )
@@ -76,7 +73,7 @@ def build_page(attention: AttentionMap, *, live: bool = False) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
 
 
-def _payload(attention: AttentionMap, live: bool) -> str:
+def _payload(attention: AttentionData, live: bool) -> str:
     numbers = _Numbers()
     values = {
         "live": live,
@@ -111,7 +108,7 @@ def _row(tokens: Sequence[str], *, right_to_left: bool) -> dict[str, object]:
     return {"tokens": list(tokens), "words": list(words.texts), "starts": list(words.starts)}
 
 
-def _described(attention: AttentionMap, kind: Kind, arrays: AttentionArrays, numbers: _Numbers) -> dict[str, object]:
+def _described(attention: AttentionData, kind: Kind, arrays: AttentionArrays, numbers: _Numbers) -> dict[str, object]:
     causal = kind == "decoder_self"
 
     def half(array: Float[np.ndarray, "N H T S"]) -> Float[np.ndarray, "N H ..."]:

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter
 
+from dragoman.attention_page.data import AttentionData
 from dragoman.attention_page.kinds import NAMES, Head, Kind
-from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.statistics import HeadFigures, HeadStudy
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, ModelError, SettingsError
 from dragoman.text.words import SPACE
 
 Format = Literal["png", "svg"]
@@ -34,15 +34,15 @@ _TITLE_WIDTH, _KIND_WIDTH = 3.6, 2.2
 LONGEST = 256
 
 
-def draw_head(attention: AttentionMap, head: Head, form: Format) -> bytes:
+def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
     """One head's weights: a row for each query, a column for each key.
 
-    Raises UserError when there is no such head, or the sentence is too long to draw.
+    Raises SettingsError when there is no such head; also what `draw_heads` raises.
     """
     weights = _weights(attention, head.kind)
     N, H, T, S = weights.shape
     if not (0 <= head.layer < N and 0 <= head.head < H):
-        raise UserError(
+        raise SettingsError(
             f"there is no layer {head.layer + 1}, head {head.head + 1} of {NAMES[head.kind]}: the model has {N} layers "
             f"of {H} heads (both count from 1)"
         )
@@ -60,11 +60,11 @@ def draw_head(attention: AttentionMap, head: Head, form: Format) -> bytes:
     return _rendered(figure, form)
 
 
-def draw_heads(attention: AttentionMap, form: Format, kind: Kind | None = None) -> bytes:
+def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None) -> bytes:
     """Every head of one kind: a row of maps for each layer.
 
-    The encoder-decoder attention if there is no `kind`. Raises UserError when there is no attention of the kind, or the
-    sentence is too long to draw.
+    The encoder-decoder attention if there is no `kind`. Raises ModelError when there is no attention of the kind, and
+    CorpusError when the sentence is too long to draw.
     """
     kind = kind or "encoder_decoder"
     weights = _weights(attention, kind)
@@ -164,13 +164,13 @@ def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
     return _rendered(figure, form)
 
 
-def _weights(attention: AttentionMap, kind: Kind) -> Float[np.ndarray, "N H T S"]:
+def _weights(attention: AttentionData, kind: Kind) -> Float[np.ndarray, "N H T S"]:
     arrays = dict(attention.kinds()).get(kind)
     if arrays is None:
         there = ", ".join(NAMES[each] for each, _ in attention.kinds())
-        raise UserError(f"this model has no {NAMES[kind]}; it has {there or 'no attention at all'}")
+        raise ModelError(f"this model has no {NAMES[kind]}; it has {there or 'no attention at all'}")
     if max(arrays.weights.shape[2:]) > LONGEST:
-        raise UserError(
+        raise CorpusError(
             f"a picture shows at most {LONGEST} tokens a side, and this sentence has {max(arrays.weights.shape[2:])}: "
             "give a shorter one"
         )

@@ -1,6 +1,7 @@
 """All that can be seen of a model while it reads one sentence and writes another."""
 
-from dragoman.attention_page.map import AttentionMap, Candidate, Without
+from dragoman.attention_page.data import Candidate, Without
+from dragoman.attention_page.map import AttentionMap
 from dragoman.errors import ModelError
 from dragoman.inspection import ablation
 from dragoman.inspection.capture import capture

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman import __version__
 from dragoman.models.description import ModelDescription
 from dragoman.training.progress import Validation
+from dragoman.version import __version__
 
 
 def model_card(
