@@ -17,3 +17,8 @@ class Head(NamedTuple):
     kind: Kind
     layer: int
     head: int
+
+    @property
+    def name(self) -> str:
+        """Such as "encoder self-attention 2.3": layer and head, from 1."""
+        return f"{NAMES[self.kind]} {self.layer + 1}.{self.head + 1}"

@@ -1,4 +1,4 @@
-"""The report on all heads: a page with a picture and a table that can be sorted. Takes figures only."""
+"""The report on all heads, as a page with a picture and a table that can be sorted, and as text. Takes figures only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import base64
 import html
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 
-from dragoman.attention_page.kinds import NAMES
 from dragoman.attention_page.plots import draw_study
 from dragoman.attention_page.statistics import HeadFigures, HeadStudy
+from dragoman.evaluation.tables import aligned
+from dragoman.files import write_atomically
 
 COLUMNS = {
     "importance": "growth of the loss without the head, nats per token",
@@ -25,7 +27,7 @@ COLUMNS = {
 
 
 def build_report(study: HeadStudy, title: str) -> str:
-    """The page: one file that needs no network. Heads stand by importance, the most important first."""
+    """Return the page: one file that needs no network. Heads are sorted by importance, the most important first."""
     template = Template(files("dragoman.attention_page").joinpath("static/report.html").read_text(encoding="utf-8"))
     picture = base64.b64encode(draw_study(study, "png")).decode()
     return template.substitute(
@@ -43,19 +45,28 @@ def build_report(study: HeadStudy, title: str) -> str:
     )
 
 
+def save_report(study: HeadStudy, title: str, path: Path) -> None:
+    """Write the page. Raises OSError when it cannot be written there."""
+    write_atomically(path, build_report(study, title).encode())
+
+
+def text_table(study: HeadStudy) -> str:
+    """Return the table as text: a line for each head, in the order of the page."""
+    rows = [[_name(each), each.statistics.role[0], *_cells(each)] for each in by_importance(study.heads)]
+    return aligned([["head", "looks at", *COLUMNS], *rows], names=2)
+
+
 def by_importance(heads: Sequence[HeadFigures]) -> list[HeadFigures]:
-    """The most important head first; those that cannot be switched off last."""
+    """Return the most important head first, those that cannot be switched off last."""
     return sorted(heads, key=lambda each: float("inf") if each.importance is None else -each.importance)
 
 
-def name_of(figures: HeadFigures) -> str:
-    """Such as "encoder self-attention 2.3": layer and head, from 1."""
-    head = figures.statistics.head
-    return f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
+def _name(figures: HeadFigures) -> str:
+    return figures.statistics.head.name
 
 
-def cells(figures: HeadFigures) -> list[str]:
-    """The figures of COLUMNS as text."""
+def _cells(figures: HeadFigures) -> list[str]:
+    """Return the figures of COLUMNS as text."""
     statistics = figures.statistics
     shares = [statistics.previous, statistics.next, statistics.same, statistics.separator, statistics.confidence]
     return [
@@ -68,5 +79,5 @@ def cells(figures: HeadFigures) -> list[str]:
 
 def _row(figures: HeadFigures) -> str:
     role, share = figures.statistics.role
-    values = "".join(f"<td>{cell}</td>" for cell in cells(figures))
-    return f'<tr><th scope="row">{name_of(figures)}</th><td>{role} <small>{share:.0%}</small></td>{values}</tr>'
+    values = "".join(f"<td>{cell}</td>" for cell in _cells(figures))
+    return f'<tr><th scope="row">{_name(figures)}</th><td>{role} <small>{share:.0%}</small></td>{values}</tr>'

@@ -87,8 +87,13 @@ class HeadStudy:
     sentences: int
     target_tokens: int
 
+    @property
+    def removable(self) -> int:
+        """The number of heads that can be switched off one by one."""
+        return sum(each.importance is not None for each in self.heads)
+
     def least_important(self, count: int) -> list[Head]:
-        """Those that the loss grows least without, one by one; the least important first."""
+        """Return the heads without which the loss grows least, the least important first."""
         known = [each for each in self.heads if each.importance is not None]
         ranked = sorted(known, key=lambda each: each.importance or 0.0)
         return [each.statistics.head for each in ranked[:count]]

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from dragoman.errors import UserError
+from dragoman.attention_page.kinds import Kind
+from dragoman.errors import SettingsError, StorageError
 
 if TYPE_CHECKING:
-    from dragoman.attention_page.kinds import Head
     from dragoman.attention_page.statistics import HeadStudy
     from dragoman.data.readers import Pair
     from dragoman.translation.translator import Translator
@@ -33,7 +33,7 @@ class Attention:
     """The translation to show; the model's own if not given."""
     words: bool = False
     """Put subwords together to words (of all but the page, which shows both)."""
-    kind: Literal["encoder_self", "decoder_self", "encoder_decoder"] = "encoder_decoder"
+    kind: Kind = "encoder_decoder"
     """Of a picture: which attention."""
     layer: int | None = None
     """Of a picture: this layer, from 1, with --head; all heads of all layers if not given."""
@@ -56,27 +56,27 @@ class Attention:
 
     def run(self) -> None:
         """One sentence, or a corpus."""
-        from dragoman.attention_page.map import SUFFIXES
+        from dragoman.attention_page.map import check_suffix
         from dragoman.translation.translator import Translator
 
         if [self.out is not None, self.report is not None, self.serve].count(True) != 1:
-            raise UserError(
+            raise SettingsError(
                 "give --out page.html for one sentence, --serve to look at it here, or --report report.html for a "
                 "corpus"
             )
         if (self.layer is None) != (self.head is None):
-            raise UserError("--layer and --head go together: give both for one head, none for all")
+            raise SettingsError("--layer and --head go together: give both for one head, none for all")
         if self.prune and self.report is None:
-            raise UserError("--prune needs --report and a corpus")
+            raise SettingsError("--prune needs --report and a corpus")
         if self.serve:
             self._serve(Translator.load(self.model, device=self.device))
             return
         path = self.out or self.report
         assert path is not None
-        if self.out is not None and path.suffix not in SUFFIXES:
-            raise UserError(f"{path}: choose a name that ends in {', '.join(SUFFIXES)}")
+        if self.out is not None:
+            check_suffix(path)
         if not path.parent.is_dir():
-            raise UserError(f"{path}: there is no directory {path.parent} to write into")
+            raise StorageError(f"{path}: there is no directory {path.parent} to write into")
         if self.out is not None:
             self._sentence(Translator.load(self.model, device=self.device), self.out)
         else:
@@ -85,29 +85,20 @@ class Attention:
 
     def _sentence(self, translator: Translator, out: Path) -> None:
         from dragoman.attention_page.kinds import Head
-        from dragoman.attention_page.plots import draw_head, draw_heads
-        from dragoman.files import write_atomically
+        from dragoman.attention_page.map import WITH_DETAILS
 
         page = out.suffix == ".html"
         attention = translator.attention(
             self.text,
             self.target,
-            details=page or out.suffix == ".npz",
+            details=out.suffix in WITH_DETAILS,
             without_heads=page and not self.quick,
         )
         if self.words and not page:
             attention = attention.words()
-        if out.suffix in (".png", ".svg"):
-            form: Literal["png", "svg"] = "png" if out.suffix == ".png" else "svg"
-            if self.layer is not None and self.head is not None:
-                picture = draw_head(attention, Head(self.kind, self.layer - 1, self.head - 1), form)
-            else:
-                picture = draw_heads(attention, form, self.kind)
-            with _written(out):
-                write_atomically(out, picture)
-        else:
-            with _written(out):
-                attention.save(out)
+        head = None if self.layer is None or self.head is None else Head(self.kind, self.layer - 1, self.head - 1)
+        with _written(out):
+            attention.save(out, kind=self.kind, head=head)
         print(f"{attention.text}\n{attention.translation}\n{out}")
 
     def _serve(self, translator: Translator) -> None:
@@ -119,61 +110,48 @@ class Attention:
             server.serve_forever()
 
     def _corpus(self, translator: Translator, out: Path) -> None:
-        from itertools import islice
-
-        from dragoman.attention_page.report import COLUMNS, build_report, by_importance, cells, name_of
-        from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.files import write_atomically
+        from dragoman.attention_page.report import save_report, text_table
+        from dragoman.inspection.studies import read_study_pairs
 
         if self.sentences < 1 or self.prune < 0:
-            raise UserError("--sentences must be at least 1, and --prune at least 0")
-        read = list(islice(read_pairs(parse_corpus(self.text)), self.sentences))
-        pairs = [pair for pair, fits in zip(read, translator.fits(read), strict=True) if fits and all(pair)]
-        if not pairs:
-            raise UserError(f"{self.text} has no pairs to measure on")
+            raise SettingsError("--sentences must be at least 1, and --prune at least 0")
+        pairs, left_out = read_study_pairs(self.text, self.sentences, translator.fits)
         study = _watched_study(translator, pairs)
         with _written(out):
-            write_atomically(out, build_report(study, f"The heads of {self.model} on {self.text}").encode())
-        rows = [[name_of(each), each.statistics.role[0], *cells(each)] for each in by_importance(study.heads)]
-        table = [["head", "looks at", *COLUMNS], *rows]
-        widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-        for row in table:
-            left = [f"{cell:<{width}}" for cell, width in zip(row[:2], widths, strict=False)]
-            right = [f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True)]
-            print("  ".join([*left, *right]).rstrip())
+            save_report(study, f"The heads of {self.model} on {self.text}", out)
+        print(text_table(study))
         print(f"on {study.sentences:,} pairs of {self.text}, loss {study.loss:.3f} nats per token\n{out}")
-        if len(pairs) < len(read):
-            print(f"{len(read) - len(pairs):,} pairs were left out: empty, or longer than any in training")
-        heads = sum(each.importance is not None for each in study.heads)
-        if self.prune >= heads:
-            raise UserError(f"--prune {self.prune}: the model has {heads} heads, and one must be left")
+        if left_out:
+            print(f"{left_out:,} pairs were left out: empty, or longer than any in training")
         if self.prune:
-            self._pruned(translator, pairs, study.least_important(self.prune))
+            self._pruned(translator, pairs, study)
 
-    def _pruned(self, translator: Translator, pairs: list[Pair], heads: list[Head]) -> None:
-        from dragoman.attention_page.kinds import NAMES
-        from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
-        from dragoman.inspection.heads import heads_off
+    def _pruned(self, translator: Translator, pairs: list[Pair], study: HeadStudy) -> None:
+        from dragoman.inspection.pruning import heads_to_prune, prune
         from dragoman.models.description import load_description
 
-        tokenize = bleu_tokenizer_for(load_description(self.model).target_language)
-
-        def bleu(off: list[Head]) -> float:
-            with heads_off(translator.model, [off]):
-                outputs = [each.text for each in translator.translate([pair.source for pair in pairs])]
-            return score_translations(outputs, [pair.target for pair in pairs], tokenize=tokenize).bleu
-
-        names = ", ".join(f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}" for head in heads)
-        print(f"without {names}:\nBLEU {bleu([]):.2f} before, {bleu(heads):.2f} after")
+        try:
+            heads = heads_to_prune(study, self.prune)
+        except SettingsError as error:
+            raise SettingsError(f"--prune {self.prune}: {error}") from None
+        pruned = prune(
+            translator.model,
+            heads,
+            pairs,
+            lambda lines: [each.text for each in translator.translate(lines)],
+            target_language=load_description(self.model).target_language,
+        )
+        print(f"without {', '.join(head.name for head in heads)}:")
+        print(f"BLEU {pruned.before:.2f} before, {pruned.after:.2f} after")
 
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Let what keeps `path` from being written be a UserError that names it; files are written under another name."""
+    """Turn an OSError inside into a StorageError that names `path`; files are first written under another name."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _watched_study(translator: Translator, pairs: list[Pair]) -> HeadStudy:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from itertools import islice
 from typing import NamedTuple
 
 from dragoman.attention_page.kinds import KINDS, Head, Kind
 from dragoman.attention_page.statistics import HeadFigures, HeadStatistics, HeadStudy, measure
-from dragoman.errors import ModelError
+from dragoman.data.readers import Pair, parse_corpus, read_pairs
+from dragoman.errors import CorpusError, ModelError
 from dragoman.inspection.ablation import heads_of
 from dragoman.inspection.capture import capture
 from dragoman.inspection.heads import heads_off
@@ -25,6 +27,28 @@ class IdPair(NamedTuple):
     target_texts: tuple[str, ...]
 
 
+class StudyPairs(NamedTuple):
+    """Pairs to measure heads on, and the number of pairs that were read and left out."""
+
+    pairs: list[Pair]
+    left_out: int
+
+
+def read_study_pairs(corpus: str, limit: int, fits: Callable[[Sequence[Pair]], Sequence[bool]]) -> StudyPairs:
+    """Read the first `limit` pairs of a corpus; leave out those with an empty side and those that do not fit.
+
+    corpus  as on the command line: x.tsv, x.jsonl, or a.en,a.de
+    fits    says of each pair whether it is short enough for the model (`Translator.fits`)
+
+    Raises CorpusError when it cannot be read, or nothing is left.
+    """
+    read = list(islice(read_pairs(parse_corpus(corpus)), limit))
+    pairs = [pair for pair, short in zip(read, fits(read), strict=True) if short and all(pair)]
+    if not pairs:
+        raise CorpusError(f"{corpus} has no pairs to measure on")
+    return StudyPairs(pairs, len(read) - len(pairs))
+
+
 def study_heads(
     model: Seq2Seq,
     batches: Sequence[Sequence[IdPair]],
@@ -34,7 +58,8 @@ def study_heads(
 ) -> HeadStudy:
     """Measure every head on pairs in batches of similar lengths.
 
-    `tell` hears how many passes over them are done, and how many there are; `right_to_left`: see `measure`.
+    tell           called after each pass over the pairs, with the number of passes done and of all passes
+    right_to_left  see `measure`
 
     Raises ModelError when the model has no attention.
     """

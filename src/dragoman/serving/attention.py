@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.page import build_page
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.translation.translator import Translator
 
 ADDRESS = "127.0.0.1"
@@ -28,7 +28,8 @@ class AttentionServer(HTTPServer):
         port: 0 takes one that is free; `url` says which.
 
     Raises:
-        UserError: when the port is taken, or the sentence is too long to draw.
+        SettingsError: when the port cannot be used.
+        CorpusError: when the sentence is too long to draw.
     """
 
     def __init__(self, translator: Translator, attention: AttentionMap, port: int = 0) -> None:
@@ -38,7 +39,7 @@ class AttentionServer(HTTPServer):
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
-            raise UserError(
+            raise SettingsError(
                 f"port {port} of {ADDRESS} cannot be used ({error}): choose another, or 0 for a free one"
             ) from error
 

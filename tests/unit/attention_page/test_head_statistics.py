@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.statistics import HeadStatistics, is_separator, measure
-from dragoman.inspection.studies import IdPair, study_heads
-from tests.support.small_translator import random_models, random_translator, tokenizer
 
 TOKENS = ["▁the", "▁lamp", ".", "</s>"]
 
@@ -73,34 +70,3 @@ def test_from_right_to_left_the_diagonal_is_the_other_one() -> None:
 )
 def test_separators(token: str, expected: bool) -> None:
     assert is_separator(token) == expected
-
-
-def test_over_a_corpus_figures_are_means_over_queries_and_importance_is_what_is_lost() -> None:
-    texts = [("the lamp is on", "the door is open"), ("wait", "now"), ("turn off", "turn on the light")]
-    model = random_models(1)[0]
-    pairs = [
-        IdPair(source, target, tuple(tokenizer().source_texts(source)), tuple(tokenizer().target_texts(target)))
-        for source, target in zip(
-            tokenizer().encode_source([source for source, _ in texts]),
-            tokenizer().encode_target([target for _, target in texts]),
-            strict=True,
-        )
-    ]
-    heard: list[tuple[int, int]] = []
-    study = study_heads(model, [pairs[:2], pairs[2:]], tell=lambda done, passes: heard.append((done, passes)))
-    alone = study_heads(model, [[pair] for pair in pairs], tell=lambda *_: None)
-    assert heard[-1] == (len(study.heads) + 2, len(study.heads) + 2)
-    assert study.sentences == 3
-    assert study.target_tokens == sum(len(pair.target) + 1 for pair in pairs)
-    assert {each.statistics.head for each in study.heads} == {
-        Head(kind, 0, head) for kind in ("encoder_self", "decoder_self", "encoder_decoder") for head in range(4)
-    }
-    for one, other in zip(study.heads, alone.heads, strict=True):
-        assert one.statistics.entropy == pytest.approx(other.statistics.entropy, abs=1e-4)
-        assert one.importance == pytest.approx(other.importance, abs=1e-4)
-    scores = random_translator().score(texts)
-    assert study.loss == pytest.approx(-sum(each.log_probability for each in scores) / study.target_tokens, abs=1e-4)
-    ranked = study.least_important(len(study.heads))
-    importance = {each.statistics.head: each.importance or 0.0 for each in study.heads}
-    assert [importance[head] for head in ranked] == sorted(importance.values())
-    assert study.least_important(2) == ranked[:2]

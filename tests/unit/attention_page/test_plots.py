@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.plots import LONGEST, draw_head, draw_heads, draw_positions, draw_schedules, draw_study
-from dragoman.attention_page.report import build_report
+from dragoman.attention_page.report import build_report, save_report, text_table
 from dragoman.attention_page.statistics import HeadFigures, HeadStudy, measure
 from dragoman.errors import UserError
 from tests.support.made_attention import made_attention
@@ -98,6 +98,42 @@ def test_a_report_has_a_row_for_each_head_and_runs_nothing_of_its_title() -> Non
     assert len(shown) == len(study.heads) - 1
     assert study.least_important(1) == [min(study.heads[1:], key=lambda each: each.importance or 0.0).statistics.head]
     assert draw_study(study, "png").startswith(PNG)
+
+
+def test_the_text_of_a_report_has_the_rows_of_its_page(tmp_path: Path) -> None:
+    study = figures(made_attention())
+    save_report(study, "a title", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page == build_report(study, "a title")
+    names = re.findall(r'<tr><th scope="row">(.*?)</th>', page)
+    head, *rows = text_table(study).splitlines()
+    assert head.split()[:4] == ["head", "looks", "at", "importance"]
+    assert [row[: row.rindex("attention") + 13] for row in rows] == [f"{name:<29}"[: len(name)] for name in names]
+    assert "encoder-decoder attention 2.4" in names
+
+
+def test_a_map_is_saved_as_a_picture_of_one_kind_or_one_head(tmp_path: Path) -> None:
+    attention = made_attention()
+    head = Head("decoder_self", 1, 2)
+    path = tmp_path / "picture.svg"
+    attention.save(path)
+    assert path.read_bytes() == draw_heads(attention, "svg", "encoder_decoder")
+    attention.save(path, kind="encoder_self")
+    assert path.read_bytes() == draw_heads(attention, "svg", "encoder_self")
+    attention.save(path, head=head)
+    assert path.read_bytes() == draw_head(attention, head, "svg") == attention.picture("svg", head=head)
+
+
+def test_a_map_of_words_is_a_map() -> None:
+    attention = made_attention()
+    words = attention.words()
+    assert isinstance(words, AttentionMap)
+    assert words.source == ("The", "lamp", "was", "bright.", "</s>")
+    assert (words.candidates, words.without) == ((), attention.without)
+    assert words.encoder_self is not None
+    assert words.encoder_self.details is None
+    np.testing.assert_allclose(words.encoder_self.weights.sum(-1), 1.0, atol=1e-5)
+    assert "The" in words.to_html()
 
 
 def test_nothing_is_half_written(tmp_path: Path) -> None:
