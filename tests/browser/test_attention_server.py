@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dragoman.attention_page.kinds import Head
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.serving.attention import LONGEST_REQUEST, AttentionServer
 from tests.support.small_translator import random_translator
 
@@ -103,5 +103,5 @@ def test_other_requests_are_refused(
 
 
 def test_a_port_that_is_taken_is_named(server: AttentionServer) -> None:
-    with pytest.raises(UserError, match="cannot be used"):
+    with pytest.raises(SettingsError, match="cannot be used"):
         AttentionServer(server.translator, server.attention, server.server_address[1])

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from dragoman.attention_page.arrays import AttentionArrays
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.page import LONGEST, build_page
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 from tests.support.made_attention import made_attention
 
 
@@ -159,7 +159,7 @@ def test_too_long_a_sentence_is_refused(side: str) -> None:
 
     build_page(made(LONGEST))
     name = "text" if side == "source" else "translation"
-    with pytest.raises(UserError, match=f"the {name} has {LONGEST + 1} tokens, and a page shows at most {LONGEST}"):
+    with pytest.raises(CorpusError, match=f"the {name} has {LONGEST + 1} tokens, and a page shows at most {LONGEST}"):
         build_page(made(LONGEST + 1))
 
 

@@ -14,7 +14,7 @@ from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.plots import LONGEST, draw_head, draw_heads, draw_positions, draw_schedules, draw_study
 from dragoman.attention_page.report import build_report, save_report, text_table
 from dragoman.attention_page.statistics import HeadFigures, HeadStudy, measure
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, ModelError, SettingsError
 from tests.support.made_attention import made_attention
 
 PNG = b"\x89PNG"
@@ -65,11 +65,11 @@ def test_any_script_is_drawn_without_a_warning(tokens: list[str]) -> None:
 
 
 def test_what_cannot_be_drawn_is_explained() -> None:
-    with pytest.raises(UserError, match="has no decoder self-attention; it has encoder-decoder attention"):
+    with pytest.raises(ModelError, match="has no decoder self-attention; it has encoder-decoder attention"):
         draw_heads(made_attention(kinds=["encoder_decoder"]), "png", "decoder_self")
-    with pytest.raises(UserError, match="there is no layer 1, head 9"):
+    with pytest.raises(SettingsError, match="there is no layer 1, head 9"):
         draw_head(made_attention(), Head("encoder_self", 0, 8), "png")
-    with pytest.raises(UserError, match=f"at most {LONGEST} tokens"):
+    with pytest.raises(CorpusError, match=f"at most {LONGEST} tokens"):
         draw_heads(made_attention(["▁a"] * LONGEST + ["</s>"], ["▁b"], heads=1, layers=1), "png")
 
 
@@ -138,7 +138,7 @@ def test_a_map_of_words_is_a_map() -> None:
 
 def test_nothing_is_half_written(tmp_path: Path) -> None:
     attention = made_attention()
-    with pytest.raises(UserError, match="choose a name that ends in"):
+    with pytest.raises(SettingsError, match="choose a name that ends in"):
         attention.save(tmp_path / "a.pdf")
     (tmp_path / "taken.png").mkdir()
     for path in (tmp_path / "nowhere" / "a.png", tmp_path / "taken.png"):

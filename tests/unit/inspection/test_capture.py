@@ -15,7 +15,7 @@ from dragoman.attention import AttentionCore
 from dragoman.attention_page.arrays import AttentionArrays, Captured
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
-from dragoman.errors import UserError
+from dragoman.errors import ModelError, UserError
 from dragoman.inspection.ablation import heads_of, without_each
 from dragoman.inspection.capture import capture
 from dragoman.inspection.heads import heads_off
@@ -269,9 +269,9 @@ def test_a_model_without_attention_says_so() -> None:
         replace(VARIANTS["recurrent, lstm, one vector"], source_vocabulary=size, target_vocabulary=size)
     )
     translator = Translator.from_parts([without], tokenizer())
-    with pytest.raises(UserError, match="has no attention: there is nothing to see"):
+    with pytest.raises(ModelError, match="has no attention: there is nothing to see"):
         translator.attention("the lamp", "door")
-    with pytest.raises(UserError, match="has no attention: there are no heads"):
+    with pytest.raises(ModelError, match="has no attention: there are no heads"):
         translator.study_heads([("the lamp", "door")])
     with pytest.raises(UserError, match="nothing to align words by"):
         translator.alignments_by_head([("the lamp", "door")])
