@@ -1,17 +1,41 @@
-"""Files and directories that are there whole or not at all, even after a crash or a loss of power."""
+"""Files and directories that are there whole or not at all, even after a crash or a loss of power; reading JSON."""
 
 import errno
 import fcntl
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from dragoman.errors import UserError
+from dragoman.errors import StorageError, UserError
 
 _TEMPORARY = ".tmp-dragoman-"
+
+
+def read_json_object(path: Path, *, missing: str, error: type[UserError], advice: str = "") -> dict[str, Any]:
+    """Return the object that a JSON file in UTF-8 holds.
+
+    Args:
+        missing: the message when there is no such file.
+        error: the class to raise.
+        advice: what to do when the file cannot be used; it ends each message but `missing`.
+
+    Raises `error`, naming the path, when the file is missing, cannot be read, is not JSON, or holds something else.
+    """
+    advice = f"; {advice}" if advice else ""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise error(missing) from None
+    except (OSError, ValueError, RecursionError) as reason:
+        raise error(f"{path} cannot be read: {reason}{advice}") from reason
+    if not isinstance(value, dict):
+        raise error(f"{path} is not a JSON object{advice}")
+    return value
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -51,26 +75,26 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 def exclusive(directory: Path) -> Iterator[None]:
     """Be the only process that writes in `directory`; the lock goes when the process does, however it ends.
 
-    Raises UserError when another process holds it.
+    Raises StorageError when another process holds it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another process is writing in {directory}: wait for it, or stop it") from None
+            raise StorageError(f"another process is writing in {directory}: wait for it, or stop it") from None
         yield
 
 
 @contextmanager
 def full_disk_explained(directory: Path) -> Iterator[None]:
-    """Let a full disk (or quota) be a UserError that says so: the system's own error may not even name a file."""
+    """Let a full disk (or quota) be a StorageError that says so: the system's own error may not even name a file."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise UserError(
+        raise StorageError(
             f"the disk of {directory} is full ({shutil.disk_usage(directory).free:,} bytes are free): what was whole "
             "before still is; make room and give the same command again"
         ) from error

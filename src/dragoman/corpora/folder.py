@@ -12,8 +12,8 @@ from rich.console import Console
 
 from dragoman.corpora.download import file_sha256
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
-from dragoman.files import atomic_directory, write_synced
+from dragoman.errors import CorpusError, StorageError
+from dragoman.files import atomic_directory, read_json_object, write_synced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def find_or_make(
         identity: what decides the content: a folder made from the same is the same.
         make: called with a function that tells the user, on a terminal, what is being done.
 
-    Raises UserError when something else lies there or nothing can be written, and what `make` raises.
+    Raises CorpusError when something else lies there, StorageError when nothing can be written, and what `make` raises.
     """
     if (files := find(folder, identity)) is not None:
         return files
@@ -107,13 +107,14 @@ def sizes(parts: Mapping[str, Sequence[Pair]]) -> str:
 def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
     """The corpus in `folder` if it was made from `identity` and is unchanged, None if no folder.
 
-    Raises UserError when something else lies there: nobody's files are overwritten.
+    Raises CorpusError when something else lies there: nobody's files are overwritten.
     """
     if not os.path.lexists(folder):
         return None
     advice = "remove it, or choose another directory"
+    unknown = f"{folder} is there already, without the manifest of a fetched corpus; {advice}"
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest = read_json_object(folder / "manifest.json", missing=unknown, error=CorpusError)
         made_from = {key: manifest[key] for key in identity}
         changed = [name for name, sha256 in manifest["files"].items() if not _is(folder / name, sha256)]
         files = CorpusFiles.below(
@@ -122,12 +123,12 @@ def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
             left_out=manifest["left_out"],
             already_there=True,
         )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"{folder} is there already, without the manifest of a fetched corpus; {advice}") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CorpusError(unknown) from error
     if made_from != dict(identity):
-        raise UserError(f"{folder} is there already, made from another release or other settings; {advice}")
+        raise CorpusError(f"{folder} is there already, made from another release or other settings; {advice}")
     if changed:
-        raise UserError(f"{folder} is there already, but {', '.join(changed)} changed after fetching; {advice}")
+        raise CorpusError(f"{folder} is there already, but {', '.join(changed)} changed after fetching; {advice}")
     return files
 
 
@@ -141,7 +142,7 @@ def write(folder: Path, contents: Mapping[str, bytes], manifest: Mapping[str, ob
             for name, content in {**contents, "manifest.json": text.encode()}.items():
                 write_synced(staging / name, content)
     except OSError as error:
-        raise UserError(f"{folder}: the corpus cannot be written ({error.strerror})") from error
+        raise StorageError(f"{folder}: the corpus cannot be written ({error.strerror})") from error
 
 
 def _tsv(pairs: Sequence[Pair]) -> bytes:

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
-from dragoman.files import atomic_directory, temporary_beside
+from dragoman.errors import StorageError
+from dragoman.files import atomic_directory, read_json_object, temporary_beside
 from dragoman.text.tokenizer import Tokenizer
 
 VERSION = 1
@@ -84,9 +84,11 @@ class PreparedCorpus:
 
     @classmethod
     def open(cls, directory: Path) -> Self:
-        """Map what `prepare` wrote, reading none of the ids; UserError when that is not there."""
+        """Map what `prepare` wrote, reading none of the ids; StorageError when that is not there."""
         try:
-            meta = PreparedMeta(**json.loads((directory / "meta.json").read_bytes()))
+            meta = PreparedMeta(
+                **read_json_object(directory / "meta.json", missing="it has no meta.json", error=StorageError)
+            )
             if meta.version != VERSION:
                 raise ValueError(f"layout version {meta.version}, this program knows {VERSION}")
             [lengths], small = _map(directory / "lengths.arrow")
@@ -97,7 +99,9 @@ class PreparedCorpus:
                 raise ValueError("its record batches have other sizes")
             return cls(meta, lengths, blocks, (small, large))
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
-            raise UserError(f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew") from error
+            raise StorageError(
+                f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew"
+            ) from error
 
 
 def prepare(

@@ -1,10 +1,10 @@
 """config.json of a model directory: which model this is. Read without torch, whose import takes seconds."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import UserError
+from dragoman.errors import ModelError
+from dragoman.files import read_json_object
 from dragoman.models.config import ModelConfig, architecture_of, read_model_config
 from dragoman.settings import from_mapping
 
@@ -51,16 +51,8 @@ def load_description(directory: Path) -> ModelDescription:
         UserError: when it is missing, not JSON, or says something unknown.
     """
     path = directory / CONFIG_FILE
-    try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(
-            f"{directory} is not a model directory: it has no {CONFIG_FILE} (`dragoman train` writes one)"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
-    if not isinstance(mapping, dict):
-        raise UserError(f"{path} is not a JSON object")
+    missing = f"{directory} is not a model directory: it has no {CONFIG_FILE} (`dragoman train` writes one)"
+    mapping = read_json_object(path, missing=missing, error=ModelError)
     if "architecture" in mapping and "model" in mapping:
         model = read_model_config(mapping["architecture"], mapping["model"], str(path))
         mapping = {**mapping, "model": model}

@@ -1,0 +1,51 @@
+"""Reading JSON files: what is read, and what is said of a file that cannot be used."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import CorpusError, ModelError, UserError
+from dragoman.files import read_json_object
+
+
+def test_an_object_in_utf_8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"name": "für", "sizes": [1, 2.5, null]}', encoding="utf-8")
+    assert read_json_object(path, missing="no file", error=ModelError) == {"name": "für", "sizes": [1, 2.5, None]}
+
+
+@pytest.mark.parametrize("error", [CorpusError, ModelError])
+def test_a_missing_file_gives_the_message_of_the_caller(tmp_path: Path, error: type[UserError]) -> None:
+    with pytest.raises(error, match=r"^train a model first$"):
+        read_json_object(tmp_path / "a.json", missing="train a model first", error=error, advice="copy it anew")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cannot be read: .*"),
+        (b"{", "cannot be read: .*"),
+        (b'{"a": 1} {}', "cannot be read: .*"),
+        (b"\xff\xfe{}", "cannot be read: .*"),
+        ("{}".encode("utf-16"), "cannot be read: .*"),
+        (b"[" * 100_000, "cannot be read: .*"),
+        (b'{"a": ' + b"1" * 100_000 + b"}", "cannot be read: .*"),
+        (b"[]", "is not a JSON object"),
+        (b"null", "is not a JSON object"),
+        (b'"a"', "is not a JSON object"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+@pytest.mark.parametrize(("advice", "end"), [("", ""), ("copy it anew", "; copy it anew")])
+def test_a_damaged_file_is_named_with_what_to_do(
+    tmp_path: Path, content: bytes, message: str, advice: str, end: str
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=rf"^{path} {message}{end}$"):
+        read_json_object(path, missing="no file", error=ModelError, advice=advice)
+
+
+def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=rf"^{tmp_path} cannot be read: .*directory.*; remove it$"):
+        read_json_object(tmp_path, missing="no file", error=CorpusError, advice="remove it")
