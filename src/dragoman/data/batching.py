@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError
 from dragoman.text.subwords import BOS, EOS, PAD
 
 Ids = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -38,7 +38,7 @@ class BatchingConfig:
 
     def __post_init__(self) -> None:
         if self.batch_tokens < 1 or self.window < 1:
-            raise UserError("batch_tokens and window must be at least 1")
+            raise SettingsError("batch_tokens and window must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +123,12 @@ def batches(
     pairs, with the cursor of the batch after it: save that one to go on from there. Starting takes
     the time to permute one epoch, wherever the cursor stands. Every pair comes once in an epoch.
 
-    Raises UserError when there are no pairs, or the cursor belongs to another corpus or config.
+    Raises CorpusError when there are no pairs, or the cursor belongs to another corpus or config.
     """
     count = len(source_lengths)
     assert count == len(target_lengths) < 2**32
     if count == 0:
-        raise UserError("there are no pairs to train on")
+        raise CorpusError("there are no pairs to train on")
     windows = -(-count // config.window)
     place = cursor or Cursor()
     while True:
@@ -182,5 +182,5 @@ def _generator(seed: int, *place: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=place))
 
 
-def _wrong_cursor(cursor: Cursor) -> UserError:
-    return UserError(f"{cursor} is no place in this corpus; it belongs to another corpus, batch_tokens or window")
+def _wrong_cursor(cursor: Cursor) -> CorpusError:
+    return CorpusError(f"{cursor} is no place in this corpus; it belongs to another corpus, batch_tokens or window")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 
 # C0 and C1 control characters but the tab, and the sign that decoding went wrong somewhere. Marks of
 # writing direction and joiners are not among these: Arabic, Persian and Hindi need them.
@@ -54,9 +54,9 @@ class CleaningConfig:
 
     def __post_init__(self) -> None:
         if self.max_characters < 0:
-            raise UserError(f"max_characters is {self.max_characters}; give 0 (off) or more")
+            raise SettingsError(f"max_characters is {self.max_characters}; give 0 (off) or more")
         if not (self.max_length_ratio == 0 or 1 <= self.max_length_ratio < math.inf):
-            raise UserError(f"max_length_ratio is {self.max_length_ratio}; give 0 (off), or 1 or more")
+            raise SettingsError(f"max_length_ratio is {self.max_length_ratio}; give 0 (off), or 1 or more")
 
 
 RULES = tuple(CleaningConfig.__dataclass_fields__)

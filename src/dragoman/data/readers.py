@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import pyarrow as pa
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 _BOM = b"\xef\xbb\xbf"
 _COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
@@ -45,13 +45,13 @@ class Corpus:
 
 
 def parse_corpus(argument: str) -> Corpus:
-    """What `argument` names, told by its form alone; UserError when it has no known form."""
+    """What `argument` names, told by its form alone; CorpusError when it has no known form."""
     if argument == "-":
         return Corpus(format="tsv", paths=("-",))
     if "," in argument:
         paths = tuple(argument.split(","))
         if len(paths) != 2 or not all(paths) or "-" in paths:
-            raise UserError(f"{argument}: not two files joined by one comma; {_KNOWN}")
+            raise CorpusError(f"{argument}: not two files joined by one comma; {_KNOWN}")
         return Corpus(format="parallel", paths=paths)
     name = PurePath(argument)
     suffix = PurePath(name.stem).suffix if name.suffix in _COMPRESSION else name.suffix
@@ -59,7 +59,7 @@ def parse_corpus(argument: str) -> Corpus:
         return Corpus(format="tsv", paths=(argument,))
     if suffix == ".jsonl":
         return Corpus(format="jsonl", paths=(argument,))
-    raise UserError(f"{argument}: no format has the suffix {suffix!r}; {_KNOWN}")
+    raise CorpusError(f"{argument}: no format has the suffix {suffix!r}; {_KNOWN}")
 
 
 def read_corpora(corpora: Sequence[Corpus]) -> Iterator[Pair]:
@@ -71,7 +71,7 @@ def read_corpora(corpora: Sequence[Corpus]) -> Iterator[Pair]:
 def read_pairs(corpus: Corpus) -> Iterator[Pair]:
     """The pairs of one corpus, one from each line.
 
-    Raises UserError, with file and line, for bytes that are not UTF-8, a TSV line without exactly
+    Raises CorpusError, with file and line, for bytes that are not UTF-8, a TSV line without exactly
     one tab, a JSON line without both texts, files of unequal length, damaged compression.
     """
     if corpus.format == "parallel":
@@ -83,7 +83,7 @@ def read_pairs(corpus: Corpus) -> Iterator[Pair]:
         try:
             yield parse(text)
         except _LineError as error:
-            raise UserError(f"{path}:{number}: {error}") from error
+            raise CorpusError(f"{path}:{number}: {error}") from error
 
 
 def read_lines(path: str) -> Iterator[bytes]:
@@ -91,7 +91,7 @@ def read_lines(path: str) -> Iterator[bytes]:
 
     Lines end at "\n" or "\r\n" and at nothing else. The line feed that ends the file begins no
     further line; empty lines are lines. A UTF-8 byte order mark at the start is dropped.
-    Raises UserError when the file cannot be opened, or its compression is damaged.
+    Raises CorpusError when the file cannot be opened, or its compression is damaged.
     """
     count = 0
     try:
@@ -104,9 +104,9 @@ def read_lines(path: str) -> Iterator[bytes]:
                 yield line
     except OSError as error:
         if error.errno is not None:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+            raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
         # pyarrow's errors about the compressed stream have no number.
-        raise UserError(
+        raise CorpusError(
             f"{path}:{count + 1}: the compressed file is cut short or damaged ({error}); fetch or compress it anew"
         ) from error
 
@@ -133,7 +133,7 @@ def _read_texts(path: str) -> Iterator[tuple[int, str]]:
         try:
             yield number, line.decode()
         except UnicodeDecodeError as error:
-            raise UserError(
+            raise CorpusError(
                 f"{path}:{number}: byte {error.start + 1} of the line (0x{line[error.start]:02X}) "
                 "is not UTF-8; convert the file to UTF-8"
             ) from error
@@ -144,7 +144,7 @@ def _read_parallel(source_path: str, target_path: str) -> Iterator[Pair]:
     for number, (source, target) in enumerate(both, start=1):
         if source is None or target is None:
             short, long = (source_path, target_path)[:: 1 if source is None else -1]
-            raise UserError(
+            raise CorpusError(
                 f"{short}:{number}: no such line, but {long} has one; "
                 "line n of one file must translate line n of the other"
             )

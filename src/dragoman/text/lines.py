@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 from dragoman.text.segmenting import one_line
 
 # A stream reads at most so much ahead of what it has returned.
@@ -24,11 +24,11 @@ def read_line(line: str | bytes) -> tuple[str, bool]:
 def with_prefixes(
     lines: Iterable[str | bytes], prefixes: Iterable[str | bytes]
 ) -> Iterator[tuple[str | bytes, str | bytes]]:
-    """Each line with its prefix; UserError where one of the two ends before the other."""
+    """Each line with its prefix; CorpusError where one of the two ends before the other."""
     for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), 1):
         if line is None or prefix is None:
             missing = "line" if line is None else "prefix"
-            raise UserError(f"there is no {missing} number {number}; give one prefix for each line")
+            raise CorpusError(f"there is no {missing} number {number}; give one prefix for each line")
         yield line, prefix
 
 

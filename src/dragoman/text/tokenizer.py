@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 import sentencepiece
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, ModelError, SettingsError, UserError
 from dragoman.files import write_atomically
 from dragoman.text.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
 from dragoman.text.symbols import apart, read_model
@@ -60,14 +60,14 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe", "word"):
-            raise UserError(f"tokenizer kind is {self.kind!r}; choose unigram, bpe or word")
+            raise SettingsError(f"tokenizer kind is {self.kind!r}; choose unigram, bpe or word")
         # 4 special symbols, 256 bytes, and some room for characters.
         if self.vocabulary_size < 300:
-            raise UserError(f"vocabulary_size is {self.vocabulary_size}; it must be at least 300")
+            raise SettingsError(f"vocabulary_size is {self.vocabulary_size}; it must be at least 300")
         if self.max_training_pairs < 1 or self.max_line_bytes < 1:
-            raise UserError("max_training_pairs and max_line_bytes must be at least 1")
+            raise SettingsError("max_training_pairs and max_line_bytes must be at least 1")
         if not 0.9 <= self.character_coverage <= 1:
-            raise UserError(f"character_coverage is {self.character_coverage}; it must lie in 0.9 to 1")
+            raise SettingsError(f"character_coverage is {self.character_coverage}; it must lie in 0.9 to 1")
 
 
 class Tokenizer:
@@ -147,21 +147,21 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: Path, *, right_to_left: bool = False) -> Self:
-        """Read what `save` wrote, which does not say the direction; UserError when a file is missing or damaged."""
+        """Read what `save` wrote, which does not say the direction; ModelError when a file is missing or damaged."""
         joint = directory / "tokenizer.model"
         if joint.exists():
             model = _read(joint)
             return cls(model, model, right_to_left=right_to_left)
         separate = directory / "tokenizer.source.model"
         if not separate.exists():
-            raise UserError(f"{directory}: no tokenizer.model here; give a model directory")
+            raise ModelError(f"{directory}: no tokenizer.model here; give a model directory")
         return cls(_read(separate), _read(directory / "tokenizer.target.model"), right_to_left=right_to_left)
 
 
 def train_tokenizer(pairs: Iterable[TextPair], config: TokenizerConfig) -> Tokenizer:
     """Learn subwords from `pairs`, read once. The same pairs and config give the same bytes.
 
-    Raises UserError when there is no text, or the vocabulary cannot hold the characters.
+    Raises CorpusError when there is no text, SettingsError when the vocabulary cannot hold the characters.
     """
     sample = _sample(pairs, config.max_training_pairs)
     if config.joint:
@@ -210,26 +210,26 @@ def _train(texts: Iterable[str], config: TokenizerConfig) -> SubwordModel:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise UserError(_training_failure(str(error), config)) from error
+        raise _training_failure(str(error), config) from error
     return read_model(written.getvalue())
 
 
-def _training_failure(message: str, config: TokenizerConfig) -> str:
+def _training_failure(message: str, config: TokenizerConfig) -> UserError:
     if "smaller than required_chars" in message:
-        return (
+        return SettingsError(
             f"vocabulary_size {config.vocabulary_size} cannot hold the characters of this corpus; "
             "use a larger vocabulary_size or a smaller character_coverage"
         )
     if "sentences_.empty()" in message:
-        return (
+        return CorpusError(
             "no text to learn a tokenizer from: the corpus is empty, or all its lines are longer "
             f"than max_line_bytes = {config.max_line_bytes}"
         )
-    return f"sentencepiece could not learn from this corpus: {message}"
+    return CorpusError(f"sentencepiece could not learn from this corpus: {message}")
 
 
 def _read(path: Path) -> SubwordModel:
     try:
         return read_model(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: the tokenizer cannot be read ({error}); copy the model anew") from error
+        raise ModelError(f"{path}: the tokenizer cannot be read ({error}); copy the model anew") from error
