@@ -42,9 +42,13 @@ class Fetch:
 
     def run(self) -> None:
         """Fetch, or find what is already there."""
+        from rich.console import Console
+
         from dragoman.corpora import fetch
 
-        files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs)
+        # Shown on a terminal only, and gone afterwards.
+        with Console(stderr=True).status("") as status:
+            files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs, on_progress=status.update)
         parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())
         print(f"{files.directory}: {parts}{' (already there)' if files.already_there else ''}")
 

@@ -2,6 +2,6 @@
 
 from dragoman.corpora.catalogue import fetch, list_corpora
 from dragoman.corpora.folder import CorpusFiles
-from dragoman.corpora.source import CorpusSource
+from dragoman.corpora.source import CorpusSource, OnProgress
 
-__all__ = ["CorpusFiles", "CorpusSource", "fetch", "list_corpora"]
+__all__ = ["CorpusFiles", "CorpusSource", "OnProgress", "fetch", "list_corpora"]

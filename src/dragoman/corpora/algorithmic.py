@@ -17,9 +17,9 @@ from pathlib import Path
 
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import side
-from dragoman.corpora.source import CorpusSource
+from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 
 TRAINING_PAIRS = 100_000
 LONGEST_IN_TRAINING = 40
@@ -96,7 +96,9 @@ SOURCES = tuple(
 )
 
 
-def fetch(name: str, directory: Path, training_pairs: int = TRAINING_PAIRS) -> CorpusFiles:
+def fetch(
+    name: str, directory: Path, training_pairs: int = TRAINING_PAIRS, on_progress: OnProgress = no_progress
+) -> CorpusFiles:
     """Make the corpus "copy", "reverse" or "addition" in directory/NAME/: the same bytes every time.
 
     train.tsv      lengths up to 40, drawn evenly; fewer pairs are the beginning of more
@@ -104,14 +106,14 @@ def fetch(name: str, directory: Path, training_pairs: int = TRAINING_PAIRS) -> C
     test-short.tsv another 1,000 of them: not seen in training, but no longer than what was
     test.tsv       three pairs of each length from 41 to 400
 
-    Raises UserError for fewer than one pair, and what `find_or_make` raises.
+    Raises SettingsError for fewer than one pair, and what `find_or_make` raises.
     """
     if training_pairs < 1:
-        raise UserError(f"{training_pairs} pairs to train on; at least 1 is needed")
+        raise SettingsError(f"{training_pairs} pairs to train on; at least 1 is needed")
     identity = {"corpus": name, "recipe": _RECIPE, "seed": _SEED, "training_pairs": training_pairs}
 
-    def make(say: Callable[[str], None]) -> CorpusContents:
-        say(f"Drawing {training_pairs:,} examples of {name} ...")
+    def make() -> CorpusContents:
+        on_progress(f"Drawing {training_pairs:,} examples of {name} ...")
         parts = {
             "train": list(_short(name, "train", training_pairs)),
             "valid": list(_short(name, "valid", _HELD_OUT_PAIRS)),

@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import dataclass
 from email.parser import HeaderParser
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 # Whatever the machine's own settings are: containers usually have descriptions switched off.
 _ENGLISH = ("-o", "Acquire::Languages=en")
@@ -29,7 +29,7 @@ class AptList:
 def read_apt_lists() -> list[AptList]:
     """The lists of Debian's packages and of their English descriptions on this machine.
 
-    Raises UserError when there is no apt, it fails, or it has no such descriptions, and says what to do.
+    Raises CorpusError when there is no apt, it fails, or it has no such descriptions, and says what to do.
     """
     parser = HeaderParser()
     listing = _run("apt-get", *_ENGLISH, "indextargets", "Origin: Debian")
@@ -40,7 +40,7 @@ def read_apt_lists() -> list[AptList]:
         if target["Created-By"] == "Packages" or (target["Created-By"], target["Language"]) == ("Translations", "en")
     ]
     if not any(target["Created-By"] == "Translations" for target in wanted):
-        raise UserError(f"apt has no English descriptions of Debian's packages here; {_ADVICE}")
+        raise CorpusError(f"apt has no English descriptions of Debian's packages here; {_ADVICE}")
     return [
         AptList(
             kind=target["Created-By"],
@@ -55,13 +55,13 @@ def _run(*command: str) -> bytes:
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError as error:
-        raise UserError(
+        raise CorpusError(
             f"{command[0]} cannot be run ({error.strerror}): Debian's descriptions are read from apt's lists; "
             "fetch this corpus on a Debian machine, or in a container of one"
         ) from error
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip()
-        raise UserError(
+        raise CorpusError(
             f"{' '.join(command)} failed: {said or done.returncode}\nIf its lists are old or damaged, {_ADVICE}"
         )
     return done.stdout

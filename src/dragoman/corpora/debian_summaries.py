@@ -15,10 +15,10 @@ from dragoman.corpora.apt import AptList, read_apt_lists
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import Split, split_documents
 from dragoman.corpora.lines import has_unprintable, one_line
-from dragoman.corpora.source import CorpusSource
+from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.data.readers import Pair
 from dragoman.data.splitting import fold
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 SOURCE = CorpusSource(
     name="debian-summaries",
@@ -35,10 +35,14 @@ _RECIPE = 1
 _VERSION = re.compile(r"[-.]?\d[\d.]*")
 
 
-def fetch(directory: Path, read_lists: Callable[[], Sequence[AptList]] = read_apt_lists) -> CorpusFiles:
+def fetch(
+    directory: Path,
+    read_lists: Callable[[], Sequence[AptList]] = read_apt_lists,
+    on_progress: OnProgress = no_progress,
+) -> CorpusFiles:
     """Make the corpus in directory/debian-summaries/: other lists give another corpus, the same lists the same bytes.
 
-    Validation and test are whole families of packages (see `family`) without what training has seen. Raises UserError
+    Validation and test are whole families of packages (see `family`) without what training has seen. Raises CorpusError
     where there is no apt, or no list with English descriptions, and what `find_or_make` raises.
     """
     lists = sorted(read_lists(), key=lambda each: (each.name, each.content))
@@ -48,8 +52,8 @@ def fetch(directory: Path, read_lists: Callable[[], Sequence[AptList]] = read_ap
         "lists": [{"name": each.name, "sha256": hashlib.sha256(each.content).hexdigest()} for each in lists],
     }
 
-    def make(say: Callable[[str], None]) -> CorpusContents:
-        say("Reading the descriptions of packages (half a minute) ...")
+    def make() -> CorpusContents:
+        on_progress("Reading the descriptions of packages (half a minute) ...")
         documents, left_out = extract(lists)
         return _contents(lists, split_documents(documents, _first_paragraph), left_out)
 
@@ -59,7 +63,7 @@ def fetch(directory: Path, read_lists: Callable[[], Sequence[AptList]] = read_ap
 def extract(lists: Iterable[AptList]) -> tuple[dict[str, list[Pair]], dict[str, int]]:
     """Distinct pairs (long, short) by family of packages, and how many descriptions were left out for what reason.
 
-    Raises UserError for a list that is not UTF-8.
+    Raises CorpusError for a list that is not UTF-8.
     """
     lists = list(lists)
     # The lists of descriptions do not say from which source a package is built; those of packages do if it has
@@ -117,7 +121,7 @@ def _fields(lists: Iterable[AptList], kind: str, field: str) -> Iterator[tuple[s
         try:
             text = each.content.decode()
         except UnicodeDecodeError as error:
-            raise UserError(f"apt's list {each.name} is not UTF-8; fetch it anew: apt-get update") from error
+            raise CorpusError(f"apt's list {each.name} is not UTF-8; fetch it anew: apt-get update") from error
         for stanza in text.split("\n\n"):
             entry = parser.parsestr(stanza)
             if entry["Package"] and entry[field]:
@@ -127,7 +131,7 @@ def _fields(lists: Iterable[AptList], kind: str, field: str) -> Iterator[tuple[s
 def _contents(lists: Sequence[AptList], split: Split, left_out: dict[str, int]) -> CorpusContents:
     parts = {"train": split.train, "valid": split.valid, "test": split.test}
     if not all(parts.values()):
-        raise UserError(
+        raise CorpusError(
             f"apt's lists have too few descriptions to train and test on ({sum(map(len, parts.values()))}); "
             "a list of all of Debian's packages is needed, not of a few"
         )

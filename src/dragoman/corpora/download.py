@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import UserError
+from dragoman.corpora.source import OnProgress
+from dragoman.errors import CorpusError, SettingsError, StorageError, UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +34,13 @@ def cache_directory() -> Path:
     try:
         return Path.home() / ".cache" / "dragoman"
     except RuntimeError as error:
-        raise UserError("no home directory for the cache; set XDG_CACHE_HOME") from error
+        raise SettingsError("no home directory for the cache; set XDG_CACHE_HOME") from error
 
 
 def pip_download(release: Release, directory: Path) -> None:
     """Let pip download the wheel into `directory`, by the user's own pip settings.
 
-    Raises UserError with pip's own words when it fails.
+    Raises CorpusError with pip's own words when it fails.
     """
     requirements = directory / "requirements.txt"
     requirements.write_text(f"{release.project}=={release.version} --hash=sha256:{release.sha256}\n", encoding="utf-8")
@@ -53,12 +54,12 @@ def pip_download(release: Release, directory: Path) -> None:
         return
     said = done.stderr.decode("utf-8", "replace").strip().split("\n")
     if "No module named pip" in said[-1]:
-        raise UserError(
+        raise CorpusError(
             f"{release.project} {release.version} is downloaded by pip, which {sys.executable} "
             "lacks; install it (python -m ensurepip, or your system's python3-pip)"
         )
     errors = [line for line in said if line.startswith("ERROR:")] or said[-3:]
-    raise UserError(
+    raise CorpusError(
         f"pip could not download {release.project} {release.version} "
         f"({release.size / 1e6:.0f} MB, needed once): " + "\n  ".join(["", *errors]).rstrip()
     )
@@ -79,12 +80,12 @@ def obtain(release: Release, cache: Path, download: Callable[[Release, Path], No
             try:
                 download(release, Path(temporary))
             except UserError as error:
-                raise UserError(
+                raise CorpusError(
                     f"{error}\nNo network here? Download that wheel elsewhere and put it at {wheel}"
                 ) from error
             fresh = Path(temporary) / release.file_name
             if not fresh.is_file() or file_sha256(fresh) != release.sha256:
-                raise UserError(
+                raise CorpusError(
                     f"{release.file_name}: what was downloaded is not the file that was published "
                     f"(SHA-256 {release.sha256}); try again, or look at pip's index settings"
                 )
@@ -92,7 +93,7 @@ def obtain(release: Release, cache: Path, download: Callable[[Release, Path], No
                 os.fsync(file.fileno())
             fresh.replace(wheel)
     except OSError as error:
-        raise UserError(
+        raise StorageError(
             f"{cache}: the download cannot be kept here ({error.strerror}); make room or set XDG_CACHE_HOME"
         ) from error
     return wheel
@@ -105,18 +106,21 @@ def identity_of(release: Release, wheel: Path | None) -> dict[str, object]:
     return {"wheel": wheel.name, "sha256": file_sha256(wheel)}
 
 
-def bring(release: Release, wheel: Path | None, say: Callable[[str], None]) -> Path:
-    """The wheel given, or else the published one, from the cache or the package index; raises what `obtain` raises."""
+def bring(release: Release, wheel: Path | None, on_progress: OnProgress) -> Path:
+    """Return the wheel given, or else the published one, from the cache or the package index.
+
+    Raises what `obtain` raises.
+    """
     if wheel is not None:
         return wheel
-    say(f"Fetching {release.project} {release.version} ({release.size / 1e6:.0f} MB, once) ...")
+    on_progress(f"Fetching {release.project} {release.version} ({release.size / 1e6:.0f} MB, once) ...")
     return obtain(release, cache_directory())
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal; UserError when it cannot be read."""
+    """SHA-256 of a file, in hexadecimal; CorpusError when it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from rich.console import Console
-
 from dragoman.corpora.download import file_sha256
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError, StorageError
@@ -74,22 +72,18 @@ class CorpusContents:
     licence: bytes | None = None
 
 
-def find_or_make(
-    folder: Path, identity: Mapping[str, object], make: Callable[[Callable[[str], None]], CorpusContents]
-) -> CorpusFiles:
+def find_or_make(folder: Path, identity: Mapping[str, object], make: Callable[[], CorpusContents]) -> CorpusFiles:
     """The corpus in `folder`, made first if there is no such folder.
 
     Args:
         identity: what decides the content: a folder made from the same is the same.
-        make: called with a function that tells the user, on a terminal, what is being done.
+        make: gives the content, if there is no such folder.
 
     Raises CorpusError when something else lies there, StorageError when nothing can be written, and what `make` raises.
     """
     if (files := find(folder, identity)) is not None:
         return files
-    # Shown on a terminal only, and gone afterwards.
-    with Console(stderr=True).status("") as status:
-        made = make(status.update)
+    made = make()
     counts = {part: len(pairs) for part, pairs in made.parts.items()}
     contents = {f"{part}.tsv": _tsv(pairs) for part, pairs in made.parts.items()}
     contents["README.md"] = made.readme.encode()

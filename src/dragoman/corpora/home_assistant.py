@@ -8,7 +8,7 @@ import json
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from dragoman.corpora.download import Release, bring, identity_of
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import split_documents
 from dragoman.corpora.lines import has_unprintable, one_line
-from dragoman.corpora.source import CorpusSource
+from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.corpora.wheels import open_wheel, read_member
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError
 
 RELEASE = Release(
     project="homeassistant",
@@ -69,7 +69,7 @@ class Extracted:
     licence: bytes
 
 
-def fetch(directory: Path, pair: str, wheel: Path | None = None) -> CorpusFiles:
+def fetch(directory: Path, pair: str, wheel: Path | None = None, on_progress: OnProgress = no_progress) -> CorpusFiles:
     """Make the corpus for the language pair "SOURCE-TARGET" in directory/home-assistant/SOURCE-TARGET/.
 
     Validation and test are whole integrations without what training has seen. Raises UserError for unknown languages,
@@ -84,9 +84,9 @@ def fetch(directory: Path, pair: str, wheel: Path | None = None) -> CorpusFiles:
         "target_language": target,
     }
 
-    def make(say: Callable[[str], None]) -> CorpusContents:
-        found = bring(RELEASE, wheel, say)
-        say(f"Reading {source}-{target} from {found.name} ...")
+    def make() -> CorpusContents:
+        found = bring(RELEASE, wheel, on_progress)
+        on_progress(f"Reading {source}-{target} from {found.name} ...")
         return _contents(found, source, target)
 
     return find_or_make(directory / SOURCE.name / f"{source}-{target}", identity, make)
@@ -95,7 +95,7 @@ def fetch(directory: Path, pair: str, wheel: Path | None = None) -> CorpusFiles:
 def parse_pair(pair: str) -> tuple[str, str]:
     """Source and target language of "en-de" or "zh-Hant-en".
 
-    Raises UserError, listing the languages, when these are not two of them.
+    Raises SettingsError, listing the languages, when these are not two of them.
     """
     # Codes may have hyphens of their own: one place to cut leaves a language on either side.
     cuts = [match.start() for match in re.finditer("-", pair)]
@@ -103,7 +103,7 @@ def parse_pair(pair: str) -> tuple[str, str]:
         source, target = ("zh" if c == _SIMPLIFIED_CHINESE else c for c in (source, target))
         if source in LANGUAGES and target in LANGUAGES and source != target:
             return source, target
-    raise UserError(
+    raise SettingsError(
         f"{pair!r} is not a language pair; write SOURCE-TARGET, such as en-de, with two of: " + ", ".join(LANGUAGES)
     )
 
@@ -115,7 +115,7 @@ def extract(wheel: Path, source: str, target: str) -> Extracted:
     are empty texts, references to other texts, texts with control characters, and untranslated
     ones (target equal to source: most are not yet translated, and all can be had by copying).
 
-    Raises UserError when the wheel is damaged, or is none of Home Assistant's.
+    Raises CorpusError when the wheel is damaged, or is none of Home Assistant's.
     """
     documents: dict[str, list[Pair]] = {}
     left_out = Counter(
@@ -125,7 +125,7 @@ def extract(wheel: Path, source: str, target: str) -> Extracted:
         members = archive.namelist()
         found = next(filter(None, map(_LICENCE.fullmatch, members)), None)
         if found is None:
-            raise UserError(f"{wheel}: not a wheel of Home Assistant (it has no licence file)")
+            raise CorpusError(f"{wheel}: not a wheel of Home Assistant (it has no licence file)")
         licence = read_member(archive, found[0])
         for integration, ours, theirs in _aligned_members(members, source, target):
             translations = dict(_leaves(_parse(archive, theirs)))
@@ -188,7 +188,7 @@ def _contents(wheel: Path, source: str, target: str) -> CorpusContents:
     split = split_documents(extracted.documents)
     parts = {"train": split.train, "valid": split.valid, "test": split.test}
     if not all(parts.values()):
-        raise UserError(
+        raise CorpusError(
             f"{wheel.name} has too few texts in both {source} and {target} to train and test on "
             f"({sum(map(len, parts.values()))} pairs); choose another pair"
         )

@@ -1,6 +1,10 @@
-"""What is said of a corpus before it is fetched."""
+"""What is said of a corpus before it is fetched, and while it is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+# Called with what is being done now, each time that changes: "Reading en-de from ...".
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,3 +27,7 @@ class CorpusSource:
     languages: tuple[str, ...] = ()
     download_bytes: int = 0
     training_pairs: int = 0
+
+
+def no_progress(message: str) -> None:
+    """Report nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, UserError
 
 # Several times what the largest file that we read needs: a guard against files made to exhaust memory.
 _MAX_MEMBER_BYTES = 16_000_000
@@ -14,7 +14,7 @@ _MAX_MEMBER_BYTES = 16_000_000
 
 @contextmanager
 def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive; damage that shows while it is open is raised as UserError."""
+    """The archive; damage that shows while it is open is raised as CorpusError."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -22,7 +22,7 @@ def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
         raise
     # ValueError: not what the file should be (JSON, UTF-8). RuntimeError: encrypted, nested too deep.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"{path}: a damaged wheel ({error}); fetch it anew") from error
+        raise CorpusError(f"{path}: a damaged wheel ({error}); fetch it anew") from error
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:

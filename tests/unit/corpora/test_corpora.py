@@ -21,7 +21,7 @@ from dragoman.corpora.holdout import split_documents
 from dragoman.corpora.home_assistant import LANGUAGES, RELEASE, extract, parse_pair
 from dragoman.data.readers import Pair
 from dragoman.data.splitting import fold
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError, UserError
 
 LICENCE = "homeassistant-2026.2.3.dist-info/licenses/LICENSE.md"
 
@@ -336,7 +336,7 @@ def test_what_there_is_to_fetch() -> None:
     ],
 )
 def test_options_that_a_corpus_does_not_have(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(SettingsError, match=message):
         fetch(name, tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
@@ -352,6 +352,58 @@ def test_the_command_line_lists_and_makes(tmp_path: Path, capsys: pytest.Capture
             f"{tmp_path / 'copy'}: train.tsv 30 pairs, valid.tsv 1,000 pairs, test.tsv 1,080 pairs, "
             f"test-short.tsv 1,000 pairs{ending}\n"
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "messages"),
+    [
+        ("copy", {"training_pairs": 30}, ["Drawing 30 examples of copy ..."]),
+        (
+            "home-assistant",
+            {"pair": "en-de"},
+            [
+                "Fetching homeassistant 2026.2.3 (51 MB, once) ...",
+                "Reading en-de from homeassistant-1-py3-none-any.whl ...",
+            ],
+        ),
+    ],
+)
+def test_progress_is_told_to_the_caller_and_nothing_is_printed(
+    tmp_path: Path,
+    wheel: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    options: dict[str, Any],
+    messages: list[str],
+) -> None:
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    monkeypatch.setattr(home_assistant, "RELEASE", replace(RELEASE, file_name=wheel.name, sha256=sha256))
+    monkeypatch.setattr(download, "obtain", lambda release, cache: wheel)
+    # Whoever printed progress would do it on a terminal.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    told: list[str] = []
+    assert not fetch(name, tmp_path / "told", **options, on_progress=told.append).already_there
+    assert told == messages
+    told.clear()
+    assert fetch(name, tmp_path / "told", **options, on_progress=told.append).already_there
+    assert told == []
+    fetch(name, tmp_path / "silent", **options)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_verb_draws_progress_on_a_terminal_and_is_silent_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made(directory: Path) -> str:
+        Fetch(name="copy", pairs=30, out=directory).run()
+        return capsys.readouterr().err
+
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert made(tmp_path / "file") == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "Drawing 30 examples of copy ..." in made(tmp_path / "terminal")
 
 
 def test_a_fetched_corpus(wheel: Path, tmp_path: Path) -> None:
