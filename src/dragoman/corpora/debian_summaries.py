@@ -14,7 +14,7 @@ from pathlib import Path
 from dragoman.corpora.apt import AptList, read_apt_lists
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import Split, split_documents
-from dragoman.corpora.lines import has_unprintable, one_line
+from dragoman.corpora.lines import collapse_white_space, has_unprintable
 from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.data.readers import Pair
 from dragoman.data.splitting import fold
@@ -98,8 +98,8 @@ def split_description(description: str) -> Pair:
             paragraphs.append([])
         else:
             paragraphs[-1].append(line)
-    texts = (one_line(" ".join(paragraph)) for paragraph in paragraphs)
-    return Pair(PARAGRAPH.join(filter(None, texts)), one_line(short))
+    texts = (collapse_white_space(" ".join(paragraph)) for paragraph in paragraphs)
+    return Pair(PARAGRAPH.join(filter(None, texts)), collapse_white_space(short))
 
 
 def _first_paragraph(long: str) -> str:

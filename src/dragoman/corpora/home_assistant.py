@@ -15,7 +15,7 @@ from pathlib import Path
 from dragoman.corpora.download import Release, bring, identity_of
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import split_documents
-from dragoman.corpora.lines import has_unprintable, one_line
+from dragoman.corpora.lines import collapse_white_space, has_unprintable
 from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.corpora.wheels import open_wheel, read_member
 from dragoman.data.readers import Pair
@@ -133,7 +133,7 @@ def extract(wheel: Path, source: str, target: str) -> Extracted:
             for key, text in _leaves(_parse(archive, ours)):
                 if key not in translations:
                     continue
-                pair = Pair(one_line(text), one_line(translations[key]))
+                pair = Pair(collapse_white_space(text), collapse_white_space(translations[key]))
                 reason = _why_not(pair)
                 if reason is None:
                     pairs.append(pair)

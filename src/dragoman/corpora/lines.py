@@ -8,7 +8,7 @@ _WHITE = re.compile(r"[ \t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def one_line(text: str) -> str:
+def collapse_white_space(text: str) -> str:
     """`text` with every run of white space turned into one space, none at its ends."""
     return _WHITE.sub(" ", text).strip(" ")
 

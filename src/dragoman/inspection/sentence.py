@@ -6,7 +6,7 @@ from dragoman.errors import ModelError
 from dragoman.inspection import ablation
 from dragoman.inspection.capture import capture
 from dragoman.search.torch_backend import TorchBackend
-from dragoman.text.segmenting import one_line
+from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer
 
 
@@ -46,9 +46,9 @@ def attention_map(
             for some in (ablation.candidates(model, source, output, candidates) if candidates else [])
         ),
         without=tuple(
-            Without(head=each.head, translation=one_line(said), log_probability=each.log_probability)
+            Without(head=each.head, translation=clean_line(said), log_probability=each.log_probability)
             for each, said in zip(without, says, strict=True)
         ),
-        with_all=one_line(with_all),
+        with_all=clean_line(with_all),
         right_to_left=tokenizer.right_to_left,
     )

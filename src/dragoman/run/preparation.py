@@ -18,6 +18,7 @@ from dragoman.data.splitting import is_validation
 from dragoman.errors import UserError
 from dragoman.files import atomic_directory
 from dragoman.run.config import DataConfig, RunConfig
+from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer, train_tokenizer
 
 TRAINING_TEXT, VALIDATION_TEXT = "training.jsonl", "validation.jsonl"
@@ -60,7 +61,7 @@ def write_clean_text(
         (temporary / TRAINING_TEXT).open("wb") as training_file,
         (temporary / VALIDATION_TEXT).open("wb") as validation_file,
     ):
-        for pair in clean(pairs, cleaning, report):
+        for pair in map(_as_translated, clean(pairs, cleaning, report)):
             if validation is None and is_validation(pair.source, data.validation_share):
                 validation_file.write(_line(pair))
                 validated += 1
@@ -69,7 +70,8 @@ def write_clean_text(
                 training += 1
                 characters.update(*pair)
         if validation is not None:
-            for pair in clean(read_corpora([parse_corpus(validation)]), cleaning, CleaningReport()):
+            given = read_corpora([parse_corpus(validation)])
+            for pair in map(_as_translated, clean(given, cleaning, CleaningReport())):
                 validation_file.write(_line(pair))
                 validated += 1
     if training == 0:
@@ -126,6 +128,11 @@ def build_corpus(
             f"{config.data.max_length} subwords: raise it"
         )
     return corpus
+
+
+def _as_translated(pair: Pair) -> Pair:
+    """Clean both lines as the lines to translate are, so that the model is trained on what it will be given."""
+    return Pair(clean_line(pair.source), clean_line(pair.target))
 
 
 def _line(pair: Pair) -> bytes:

@@ -1,4 +1,4 @@
-"""Lines that are longer than what a model was trained on, split into pieces; text made one line."""
+"""Lines that are longer than what a model was trained on, split into pieces."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-# Every character at which some reader of text would begin a new line, and NUL.
-_BREAKS = dict.fromkeys(map(ord, "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 
 # A sentence ends after . ! ? … and closing quotes, if white space follows; after the full-width marks
 # of Chinese and Japanese, which need no space. Possessive (*+), so that hostile text costs linear time.
@@ -30,11 +27,6 @@ class Segments:
 
     pieces: list[list[int]]
     cut: bool
-
-
-def one_line(text: str) -> str:
-    """The text with every line break and NUL a space, and no white space at its ends."""
-    return text.translate(_BREAKS).strip()
 
 
 def sentences(line: str) -> list[str]:

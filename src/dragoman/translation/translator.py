@@ -14,8 +14,8 @@ from dragoman.models.description import load_description
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, Piece
-from dragoman.text.lines import portions, read_line, with_prefixes
-from dragoman.text.segmenting import first_words, join, one_line, segment
+from dragoman.text.lines import clean_line, portions, read_line, with_prefixes
+from dragoman.text.segmenting import first_words, join, segment
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.backend import Backend
 from dragoman.translation.backends import EngineName, PrecisionName, choose_engine
@@ -378,7 +378,7 @@ class Translator:
         [source], [output] = self._encode_pairs([(attention.text, attention.translation)])
         found = ablation.without_all(self.model, source, output, heads)
         [said] = self.tokenizer.decode_target([found.output])
-        return one_line(said), found.log_probability
+        return clean_line(said), found.log_probability
 
     def study_heads(
         self, pairs: Sequence[tuple[str, str]], *, tell: Callable[[int, int], None] | None = None
@@ -475,7 +475,7 @@ class Translator:
         found = iter(align(aligner, pairs, lambda arrays, pair: links(arrays, pair, by)))
         aligned = []
         for translation, text, source, target in zip(translations, texts, sources, targets, strict=True):
-            said = [one_line(piece) for piece in self.tokenizer.decode_target(target)]
+            said = [clean_line(piece) for piece in self.tokenizer.decode_target(target)]
             starts = zip(
                 first_words(text, self.tokenizer.decode_source(source)),
                 first_words(translation.text, said),
@@ -502,7 +502,7 @@ class Translator:
             texts = self.tokenizer.decode_target([hypothesis.tokens for hypothesis in rank])
             alternatives.append(
                 Alternative(
-                    text=join([one_line(text) for text in texts]),
+                    text=join([clean_line(text) for text in texts]),
                     log_probability=sum(hypothesis.log_probability for hypothesis in rank),
                     score=sum(hypothesis.score for hypothesis in rank),
                 )

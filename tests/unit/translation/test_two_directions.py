@@ -20,7 +20,7 @@ from dragoman.models.storage import save_model, weights_of
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Piece
 from dragoman.search.torch_backend import TorchBackend
-from dragoman.text.segmenting import one_line
+from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.translation.translator import Translator
 from dragoman.translation.two_directions import TwoDirections
@@ -95,7 +95,7 @@ def test_alone_a_model_that_writes_from_the_right_gives_the_text_in_order(tmp_pa
     for source, line in zip(tokenizer().encode_source(LINES), found, strict=True):
         [hypotheses] = as_written._searcher.search([Piece(source, [])], SEARCH)
         assert [each.text for each in line.alternatives] == [
-            one_line(tokenizer().decode_target([each.tokens[::-1]])[0]) for each in hypotheses
+            clean_line(tokenizer().decode_target([each.tokens[::-1]])[0]) for each in hypotheses
         ]
     [forced] = backward.score([("door", "the lamp")])
     [written] = as_written._in_torch.score(
@@ -227,7 +227,7 @@ def test_alignment_samples_and_head_ablation_are_in_the_order_of_the_text(tmp_pa
     [[drawn]] = written._in_torch.sample(
         [Piece(tokenizer().encode_source(["door"])[0], [])], SEARCH, SamplingConfig(seed=1)
     )
-    assert sampled.text == one_line(tokenizer().decode_target([drawn.tokens[::-1]])[0])
+    assert sampled.text == clean_line(tokenizer().decode_target([drawn.tokens[::-1]])[0])
 
 
 def test_heads_are_studied_along_the_diagonal_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,58 @@
+"""Corpora to clean text on disk: what the model is trained on is cleaned as what it will translate."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
+from dragoman.data.readers import Pair, parse_corpus, read_corpora
+from dragoman.data.splitting import fold
+from dragoman.run.config import DataConfig
+from dragoman.run.preparation import VALIDATION_TEXT, CleanText, read_clean_text, write_clean_text
+from dragoman.text.lines import clean_line, read_line
+
+USUAL = [(f"the {word} lamp", f"die {word} Lampe") for word in ("red", "blue", "für", "開", "a\u00a0b", "1 000")]
+UNUSUAL = [(" outer\u00a0", "außen "), ("two\u2028lines", "zwei\u2029Zeilen"), ("unit\u3000", "\u2003Einheit")]
+
+
+def write(path: Path, pairs: list[tuple[str, str]]) -> str:
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8", newline="\n")
+    return str(path)
+
+
+def cleaned(corpus: str, validation: str, directory: Path) -> CleanText:
+    console = Console(quiet=True)
+    return write_clean_text([corpus], validation, CleaningConfig(), DataConfig(), directory, console)
+
+
+def test_a_usual_corpus_stays_as_it_is(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", USUAL)
+    text = cleaned(corpus, corpus, tmp_path / "text")
+    assert list(read_clean_text(text.training)) == [Pair(*pair) for pair in USUAL]
+    assert list(read_clean_text(tmp_path / "text" / VALIDATION_TEXT)) == [Pair(*pair) for pair in USUAL]
+
+
+def test_lines_are_cleaned_as_those_to_translate(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", UNUSUAL)
+    text = cleaned(corpus, corpus, tmp_path / "text")
+    expected = [Pair(*(read_line(side)[0] for side in pair)) for pair in UNUSUAL]
+    assert expected == [("outer", "außen"), ("two lines", "zwei Zeilen"), ("unit", "Einheit")]
+    for written in (text.training, tmp_path / "text" / VALIDATION_TEXT):
+        assert list(read_clean_text(written)) == expected
+
+
+def test_what_is_left_out_is_decided_before(tmp_path: Path) -> None:
+    """So the report is that of the rules, and no pair is left out for what cleaning its lines makes of it."""
+    corpus = write(tmp_path / "a.tsv", [*USUAL, ("same", "gleich"), ("same ", "gleich"), (" ", "leer"), *USUAL[:2]])
+    text = cleaned(corpus, corpus, tmp_path / "text")
+    report = CleaningReport()
+    kept = list(clean(read_corpora([parse_corpus(corpus)]), CleaningConfig(), report))
+    assert (text.training_pairs, text.report) == (len(kept), report)
+    assert list(read_clean_text(text.training)).count(Pair("same", "gleich")) == 2
+
+
+@given(st.text(alphabet="ab\u00a0\u3000. \u2028\x85\n\0"))
+def test_validation_is_split_off_alike_before_and_after(source: str) -> None:
+    assert fold(clean_line(source)) == fold(source)
