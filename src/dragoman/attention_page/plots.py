@@ -20,7 +20,7 @@ from dragoman.attention_page.data import AttentionData
 from dragoman.attention_page.kinds import NAMES, Head, Kind
 from dragoman.attention_page.statistics import HeadFigures, HeadStudy
 from dragoman.errors import CorpusError, ModelError, SettingsError
-from dragoman.text.words import SPACE
+from dragoman.text.characters import SPACE_MARK
 
 Format = Literal["png", "svg"]
 # From white to dark with even steps in lightness: it survives a photocopy.
@@ -191,7 +191,7 @@ def _label(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
 
 def _shown(tokens: Sequence[str]) -> list[str]:
     # A dollar sign would begin a formula.
-    return [(token.replace(SPACE, "") or "␣").replace("$", r"\$") for token in tokens]
+    return [(token.replace(SPACE_MARK, "") or "␣").replace("$", r"\$") for token in tokens]
 
 
 def _rendered(figure: Figure, form: Format) -> bytes:

@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.attention_page.kinds import Head, Kind
-from dragoman.text.words import SPACE, SPECIAL
+from dragoman.text.characters import SPACE_MARK
+from dragoman.text.words import SPECIAL
 
 Role = Literal["previous", "next", "same", "separator", "broad", "mixed"]
 # A head is named after what gets more than this share of its weight.
@@ -152,7 +153,7 @@ def measure(
 
 def is_separator(token: str) -> bool:
     """Whether a token is a special symbol or nothing but punctuation."""
-    body = token.replace(SPACE, "")
+    body = token.replace(SPACE_MARK, "")
     return token in SPECIAL or (
         body != "" and all(unicodedata.category(character).startswith("P") for character in body)
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from dragoman.errors import CorpusError
+from dragoman.text.characters import replace_surrogates
 
 # A stream reads at most so much ahead of what it has returned.
 LINES_AHEAD = 2000
@@ -28,7 +29,7 @@ def read_line(line: str | bytes) -> tuple[str, bool]:
         text = line.decode("utf-8", "replace")
         return clean_line(text), text.encode() != line
     # Text may hold surrogates, for example those by which Python remembers undecodable bytes.
-    text = line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = replace_surrogates(line)
     return clean_line(text), text != line
 
 

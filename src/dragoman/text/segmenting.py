@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dragoman.text.characters import WITHOUT_SPACES
+
 # A sentence ends after . ! ? … and closing quotes, if white space follows; after the full-width marks
 # of Chinese and Japanese, which need no space. Possessive (*+), so that hostile text costs linear time.
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’»)\]]*+\s++ | (?<=[。！？])(?![。！？])["'”’」』）]*+\s*+""", re.VERBOSE)
-
-# Scripts written without spaces between sentences: CJK punctuation, kana, ideographs, full-width forms.
-_NO_SPACE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 
@@ -81,7 +80,7 @@ def join(pieces: Sequence[str]) -> str:
     """Translated pieces as one line: a space between two, none beside a script without spaces."""
     line = ""
     for piece in filter(None, pieces):
-        if line and not (_NO_SPACE.match(line[-1]) and _NO_SPACE.match(piece[0])):
+        if line and not (WITHOUT_SPACES.match(line[-1]) and WITHOUT_SPACES.match(piece[0])):
             line += " "
         line += piece
     return line

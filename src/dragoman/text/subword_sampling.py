@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
 
-# sentencepiece writes a space as this character.
-SPACE_MARK = "\u2581"
+from dragoman.text.characters import SPACE_MARK
+
 # Stands for that character in a text itself: a lone surrogate, which no text has that can be written in UTF-8.
 _NO_SPACE = "\udc00"
 # A space begins a word, and no subword goes on beyond a word's end.

@@ -9,7 +9,8 @@ from functools import cached_property
 
 import sentencepiece
 
-from dragoman.text.subword_sampling import SPACE_MARK, SegmentationSampler
+from dragoman.text.characters import SPACE_MARK, replace_surrogates
+from dragoman.text.subword_sampling import SegmentationSampler
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -102,8 +103,7 @@ def utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Joins surrogates that make a pair, replaces the others by U+FFFD.
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return replace_surrogates(text).encode()
 
 
 def _replace(row: list[int], old: list[int], new: list[int]) -> list[int]:

@@ -6,7 +6,7 @@ being one of its own.
 
 from collections.abc import Sequence
 
-from dragoman.text.subword_sampling import SPACE_MARK
+from dragoman.text.characters import SPACE_MARK
 from dragoman.text.subwords import SubwordModel, utf8
 
 

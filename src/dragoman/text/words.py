@@ -10,11 +10,10 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-SPACE = "▁"
+from dragoman.text.characters import SPACE_MARK, WITHOUT_SPACES
+
 SPECIAL = ("<s>", "</s>")
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
-# Scripts written without spaces: kana, ideographs, and their punctuation and full-width forms.
-_NO_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class Words:
         starts: list[int] = []
         blank = True  # the word that has begun has only spaces so far
         for number, token in enumerate(tokens):
-            body = token.replace(SPACE, "")
-            alone = token in SPECIAL or (not only_spaces and _NO_SPACES.match(body) is not None)
-            begins = alone or token.startswith((SPACE, "<0x20>")) or (number > 0 and tokens[number - 1] in SPECIAL)
+            body = token.replace(SPACE_MARK, "")
+            alone = token in SPECIAL or (not only_spaces and WITHOUT_SPACES.match(body) is not None)
+            begins = alone or token.startswith((SPACE_MARK, "<0x20>")) or (number > 0 and tokens[number - 1] in SPECIAL)
             if number == 0 or (begins and not blank):
                 starts.append(number)
                 blank = True
@@ -77,7 +76,7 @@ def text_of(tokens: Sequence[str]) -> str:
     data = b"".join(
         bytes([int(byte[1], 16)])
         if (byte := _BYTE.fullmatch(token))
-        else token.replace(SPACE, " ").encode(errors="replace")
+        else token.replace(SPACE_MARK, " ").encode(errors="replace")
         for token in tokens
     )
     return data.decode(errors="replace").strip(" ")

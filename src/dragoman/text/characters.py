@@ -1,0 +1,14 @@
+"""Characters that mean something to every part of this room."""
+
+import re
+
+# sentencepiece writes a space as this character.
+SPACE_MARK = "\u2581"
+
+# A character of the scripts written without spaces: CJK punctuation, kana, ideographs, full-width forms.
+WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return the text with surrogates that make a pair joined, and U+FFFD for each of the others."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
