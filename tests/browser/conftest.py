@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from dragoman.attention_page.map import AttentionMap
+from tests.support.browser import Opener
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
-
-Opener = Callable[..., "Page"]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from dragoman.attention_page.kinds import Kind
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.statistics import measure
-from tests.browser.conftest import Opener
+from tests.support.browser import Opener
 from tests.support.made_attention import made_attention
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Piece
 from dragoman.search.torch_backend import TorchBackend
-from tests.unit.native.test_native import BUILDS, in_torch, searcher, write
+from tests.support.compiled import BUILDS, in_torch, searcher, write
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
 

@@ -8,12 +8,12 @@ import pytest
 
 from dragoman import cli
 from tests.support.number_words import split_numbers
-from tests.system.test_train import TINY_RUN, write_tsv
+from tests.support.runs import TINY_RUN, write_tsv
 
 SETTINGS = [
     f"--set={table}.{key}={json.dumps(value)}"
     for table in ("tokenizer", "batching", "schedule", "training")
-    for key, value in TINY_RUN[table].items()  # type: ignore[attr-defined]
+    for key, value in TINY_RUN[table].items()
 ]
 
 

@@ -17,7 +17,7 @@ from dragoman.search.config import SearchConfig
 from dragoman.translation.translator import Translator
 from tests.support.command_line import dragoman
 from tests.support.number_words import split_numbers
-from tests.system.test_train import write_tsv
+from tests.support.runs import write_tsv
 
 LEARNING: dict[str, Any] = {
     "preset": "tiny",

@@ -21,11 +21,7 @@ from dragoman.training.loop import Trainer
 from dragoman.training.stopping import Stopped
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
-
-
-def write_tsv(path: Path, pairs: list[Pair]) -> Path:
-    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
-    return path
+from tests.support.runs import TINY_RUN, write_tsv
 
 
 @pytest.fixture
@@ -58,22 +54,6 @@ def test_tiny_learns_to_translate_unseen_numbers(numbers: tuple[str, str, list[P
     translations = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
     right = sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=True))
     assert right >= 0.98 * len(test), f"only {right} of {len(test)} unseen numbers are right"
-
-
-TINY_RUN = {
-    "preset": "tiny",
-    "tokenizer": {"vocabulary_size": 400},
-    "batching": {"batch_tokens": 256, "window": 200},
-    "schedule": {"kind": "linear", "peak_learning_rate": 1e-3, "warmup": 5},
-    "training": {
-        "steps": 40,
-        "validations": 4,
-        "accumulate": 2,
-        "subword_sampling": 0.1,
-        "ema_decay": 0.9,
-        "average_last": 2,
-    },
-}
 
 
 @pytest.fixture

@@ -30,15 +30,7 @@ from dragoman.training.loop import MAX_ROLLBACKS, Trainer
 from dragoman.training.progress import Outcome
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
-
-RUN = {
-    "preset": "tiny",
-    "tokenizer": {"vocabulary_size": 400},
-    "batching": {"batch_tokens": 256, "window": 200},
-    "schedule": {"kind": "linear", "peak_learning_rate": 1e-3, "warmup": 5},
-    "data": {"validation_pairs": 8},
-    "training": {"steps": 12, "validations": 3, "precision": "fp32"},
-}
+from tests.support.runs import SHORT_RUN
 
 
 @pytest.fixture
@@ -50,7 +42,7 @@ def corpus(tmp_path: Path) -> str:
 
 
 def run(corpus: str, out: Path) -> Outcome:
-    return train([corpus], out, settings=RUN)
+    return train([corpus], out, settings=SHORT_RUN)
 
 
 def failure_of(corpus: str, out: Path) -> UserError | None:
@@ -73,11 +65,11 @@ KILLED = """
 import os, signal, sys, threading
 from pathlib import Path
 from dragoman.run import train
-from tests.system.test_unbreakable import RUN
+from tests.support.runs import SHORT_RUN
 corpus, out, seconds = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
 if seconds:
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
-train([corpus], out, settings=RUN)
+train([corpus], out, settings=SHORT_RUN)
 """
 
 
@@ -434,7 +426,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
 def test_killed_between_the_last_validation_and_the_last_checkpoint(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = RUN | {"training": {**RUN["training"], "average_last": 2}}  # type: ignore[dict-item]
+    settings = SHORT_RUN | {"training": {**SHORT_RUN["training"], "average_last": 2}}
     train([corpus], tmp_path / "whole", settings=settings)
     save = Trainer._save
 

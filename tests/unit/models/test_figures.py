@@ -16,8 +16,8 @@ from dragoman.run.validator import Validator
 from dragoman.training.events import read_events
 from dragoman.training.progress import Position, Validation
 from tests.support.number_words import split_numbers
+from tests.support.runs import TINY_RUN, write_tsv
 from tests.support.small_translator import WORDS, random_models, random_translator, tokenizer
-from tests.system.test_train import TINY_RUN, write_tsv
 
 PAIRS = [Pair(" ".join(WORDS[:i]), " ".join(WORDS[i : 2 * i + 1])) for i in range(8)] + [Pair("", "")]
 

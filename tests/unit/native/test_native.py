@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from safetensors.torch import load_file, save_file
 
 from dragoman import native
 from dragoman.errors import UserError
-from dragoman.models.config import TransformerConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.quantization import quantize_model
 from dragoman.models.storage import load_model, save_model, weights_of
@@ -25,24 +23,24 @@ from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
 from dragoman.native import backend as searcher_module
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
-from dragoman.search.results import Hypothesis, Piece
-from dragoman.search.torch_backend import TorchBackend
+from dragoman.search.results import Piece
 from dragoman.translation.backends import choose_engine
 from dragoman.translation.translator import Translator
-from tests.support.small_translator import model_config, random_models, tokenizer
+from tests.support.compiled import (
+    BUILDS,
+    CONFIG,
+    SOURCES,
+    assert_same,
+    in_torch,
+    pieces,
+    searcher,
+    translator_directory,
+    write,
+)
+from tests.support.small_translator import model_config, tokenizer
 
-BUILDS = native.builds()
 pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
 
-CONFIG = TransformerConfig(
-    source_vocabulary=70,
-    target_vocabulary=70,
-    encoder_layers=2,
-    decoder_layers=2,
-    d_model=32,
-    heads=4,
-    d_ff=48,
-)
 # Widths of several vectors, of less than one, and that no vector divides.
 VARIANTS: list[dict[str, Any]] = [
     {},
@@ -53,52 +51,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"positions": "learned", "max_positions": 64, "activation": "geglu", "d_model": 36, "heads": 3},
     {"d_model": 22, "heads": 11, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 3},
 ]
-SOURCES = [[5, 9, 33], [4], [*range(10, 45)], [60, 61, 60, 61, 60]]
 # Root of the mean square error of logits, relative to their spread; gated networks of random weights magnify rounding.
 TOLERANCE: dict[native.Precision, float] = {"fp32": 1e-5, "bf16": 0.1, "int8": 0.2}
-
-
-def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0) -> TransformerConfig:
-    """A model directory with random weights whose distributions are not flat."""
-    config = replace(CONFIG, **(changes or {}))
-    directory.mkdir(exist_ok=True)
-    torch.manual_seed(seed)
-    model = build_transformer(config)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.mul_(1.3)
-            if name.endswith("bias") or "norm" in name:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-    save_model(
-        directory, ModelDescription(architecture="transformer", model=config, trained_length=40), weights_of(model)
-    )
-    return config
-
-
-def searcher(
-    directory: Path, config: TransformerConfig, precision: native.Precision = "fp32", **settings: Any
-) -> NativeBackend:
-    return NativeBackend(directory, config, BUILDS[0], precision, **settings)
-
-
-def in_torch(directory: Path) -> TorchBackend:
-    return TorchBackend.from_models([load_model(directory)], batch_tokens=4096)
-
-
-def pieces(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
-    return [
-        Piece(list(source), list(prefix))
-        for source, prefix in zip(sources, prefixes or [[]] * len(sources), strict=True)
-    ]
-
-
-def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
-    """The same hypotheses in the same order, up to rounding in their figures."""
-    assert [[each.tokens for each in row] for row in ours] == [[each.tokens for each in row] for row in theirs]
-    assert [[each.finished for each in row] for row in ours] == [[each.finished for each in row] for row in theirs]
-    for field in ("log_probability", "score"):
-        one, other = ([getattr(each, field) for row in rows for each in row] for rows in (ours, theirs))
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
@@ -269,13 +223,6 @@ def test_a_model_that_the_engine_does_not_take_is_translated_in_torch(tmp_path: 
     translator = Translator.load(tmp_path, device="cpu")
     assert translator.engine.startswith("torch")
     assert len(translator.translate(["the lamp"])) == 1
-
-
-def translator_directory(directory: Path) -> Path:
-    description = ModelDescription(architecture="transformer", model=model_config(), trained_length=12)
-    save_model(directory, description, weights_of(random_models(1)[0]))
-    tokenizer().save(directory)
-    return directory
 
 
 def test_scores_and_samples_of_a_compiled_translator(tmp_path: Path) -> None:

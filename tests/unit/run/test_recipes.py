@@ -6,8 +6,9 @@ import pytest
 
 from dragoman.run.plan import _check
 from dragoman.settings import load_toml
+from tests.support.paths import REPOSITORY
 
-RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.toml"))
+RECIPES = sorted((REPOSITORY / "recipes").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -19,8 +19,8 @@ from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
 from dragoman.translation.shortlist import SHORTLIST_FILE, Shortlist, learn_shortlist
 from dragoman.translation.translator import Translator
+from tests.support.compiled import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
 from tests.support.small_translator import tokenizer
-from tests.unit.native.test_native import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
 
 WORDS = 12
 

@@ -1,0 +1,83 @@
+"""Models for the compiled engine, and the same ones in torch."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dragoman import native
+from dragoman.models.config import TransformerConfig
+from dragoman.models.description import ModelDescription
+from dragoman.models.storage import load_model, save_model, weights_of
+from dragoman.models.transformer import build_transformer
+from dragoman.native.backend import NativeBackend
+from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.torch_backend import TorchBackend
+from tests.support.small_translator import model_config, random_models, tokenizer
+
+BUILDS = native.builds()
+CONFIG = TransformerConfig(
+    source_vocabulary=70,
+    target_vocabulary=70,
+    encoder_layers=2,
+    decoder_layers=2,
+    d_model=32,
+    heads=4,
+    d_ff=48,
+)
+SOURCES = [[5, 9, 33], [4], [*range(10, 45)], [60, 61, 60, 61, 60]]
+
+
+def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0) -> TransformerConfig:
+    """A model directory with random weights whose distributions are not flat."""
+    config = replace(CONFIG, **(changes or {}))
+    directory.mkdir(exist_ok=True)
+    torch.manual_seed(seed)
+    model = build_transformer(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.mul_(1.3)
+            if name.endswith("bias") or "norm" in name:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    save_model(
+        directory, ModelDescription(architecture="transformer", model=config, trained_length=40), weights_of(model)
+    )
+    return config
+
+
+def searcher(
+    directory: Path, config: TransformerConfig, precision: native.Precision = "fp32", **settings: Any
+) -> NativeBackend:
+    """The engine of the first build on a model directory."""
+    return NativeBackend(directory, config, BUILDS[0], precision, **settings)
+
+
+def in_torch(directory: Path) -> TorchBackend:
+    """The same model in torch."""
+    return TorchBackend.from_models([load_model(directory)], batch_tokens=4096)
+
+
+def pieces(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
+    return [
+        Piece(list(source), list(prefix))
+        for source, prefix in zip(sources, prefixes or [[]] * len(sources), strict=True)
+    ]
+
+
+def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    """The same hypotheses in the same order, up to rounding in their figures."""
+    assert [[each.tokens for each in row] for row in ours] == [[each.tokens for each in row] for row in theirs]
+    assert [[each.finished for each in row] for row in ours] == [[each.finished for each in row] for row in theirs]
+    for field in ("log_probability", "score"):
+        one, other = ([getattr(each, field) for row in rows for each in row] for rows in (ours, theirs))
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def translator_directory(directory: Path) -> Path:
+    description = ModelDescription(architecture="transformer", model=model_config(), trained_length=12)
+    save_model(directory, description, weights_of(random_models(1)[0]))
+    tokenizer().save(directory)
+    return directory
