@@ -130,7 +130,7 @@ def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("dragoman.data.prepared._write", full)
+    monkeypatch.setattr("pyarrow.ipc.new_file", full)
     with pytest.raises(UserError, match="is full"):
         run(corpus, tmp_path / "model")
     assert not (tmp_path / "model").exists()

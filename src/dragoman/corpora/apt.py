@@ -8,7 +8,7 @@ from dragoman.errors import CorpusError
 
 # Whatever the machine's own settings are: containers usually have descriptions switched off.
 _ENGLISH = ("-o", "Acquire::Languages=en")
-_HELPER = "/usr/lib/apt/apt-helper"
+HELPER = "/usr/lib/apt/apt-helper"
 _ADVICE = f"as root, run: apt-get {' '.join(_ENGLISH)} update"
 
 
@@ -26,8 +26,10 @@ class AptList:
     content: bytes
 
 
-def read_apt_lists() -> list[AptList]:
-    """The lists of Debian's packages and of their English descriptions on this machine.
+def read_apt_lists(helper: str = HELPER) -> list[AptList]:
+    """Return the lists of Debian's packages and of their English descriptions on this machine.
+
+    `helper` is the program of apt that prints a list.
 
     Raises CorpusError when there is no apt, it fails, or it has no such descriptions, and says what to do.
     """
@@ -45,7 +47,7 @@ def read_apt_lists() -> list[AptList]:
         AptList(
             kind=target["Created-By"],
             name=target["Description"],
-            content=_run(_HELPER, "cat-file", target["Filename"]),
+            content=_run(helper, "cat-file", target["Filename"]),
         )
         for target in wanted
     ]

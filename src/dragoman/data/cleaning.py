@@ -23,7 +23,7 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
 # Short texts differ in length for no bad reason, and are alike for good ones: names, units, "OK".
 _RATIO_FROM_CHARACTERS = 30
 _COPY_FROM_LETTERS = 21
-_DUPLICATES_AT_ONCE = 65_536
+DUPLICATES_AT_ONCE = 65_536
 _EXAMPLES = 3
 
 
@@ -89,13 +89,16 @@ class CleaningReport:
         return "\n".join(lines)
 
 
-def clean(pairs: Iterable[Pair], config: CleaningConfig, report: CleaningReport) -> Iterator[Pair]:
+def clean(
+    pairs: Iterable[Pair], config: CleaningConfig, report: CleaningReport, duplicates_at_once: int = DUPLICATES_AT_ONCE
+) -> Iterator[Pair]:
     """The pairs that no rule drops, in order; `report` is filled in while they are read.
 
+    Duplicates are looked for in chunks of `duplicates_at_once` pairs, which does not change the result.
     Memory: 8 bytes for each kept pair when duplicates are dropped (twice that at the peak).
     """
     kept = _without_faults(pairs, config, report)
-    for pair in _without_duplicates(kept, report) if config.duplicates else kept:
+    for pair in _without_duplicates(kept, report, duplicates_at_once) if config.duplicates else kept:
         report.kept += 1
         yield pair
 
@@ -139,10 +142,10 @@ def _is_copied(source: str, target: str) -> bool:
     return sum(map(str.isalpha, folded)) >= _COPY_FROM_LETTERS
 
 
-def _without_duplicates(pairs: Iterator[Pair], report: CleaningReport) -> Iterator[Pair]:
+def _without_duplicates(pairs: Iterator[Pair], report: CleaningReport, at_once: int) -> Iterator[Pair]:
     """Pairs whose 64-bit hash is new. In ten million pairs, two hashes meet with odds of 3e-6."""
     seen = np.empty(0, dtype=np.uint64)  # sorted
-    while chunk := list(islice(pairs, _DUPLICATES_AT_ONCE)):
+    while chunk := list(islice(pairs, at_once)):
         hashes = np.fromiter(map(_hash, chunk), dtype=np.uint64, count=len(chunk))
         distinct, first = np.unique(hashes, return_index=True)
         places = np.searchsorted(seen, distinct)

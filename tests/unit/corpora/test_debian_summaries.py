@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.corpora import apt, fetch
+from dragoman.corpora import fetch
 from dragoman.corpora.apt import AptList, read_apt_lists
 from dragoman.corpora.debian_summaries import extract, family, split_description
 from dragoman.corpora.debian_summaries import fetch as fetch_from
@@ -165,7 +165,7 @@ def target(kind: str, file: Path, language: str = "") -> str:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a made-up apt-get and apt-helper, which alone are found."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(apt, "_HELPER", str(program(tmp_path / "helper", '[ "$1" = cat-file ] && exec /bin/cat "$2"')))
+    program(tmp_path / "helper", '[ "$1" = cat-file ] && exec /bin/cat "$2"')
     return tmp_path
 
 
@@ -187,7 +187,7 @@ def test_lists_are_read_by_apt_itself(machine: Path) -> None:
             target("Translations", machine / "Translation-en", "en"),
         ],
     )
-    assert read_apt_lists() == [
+    assert read_apt_lists(str(machine / "helper")) == [
         AptList(kind="Packages", name=f"{RELEASE} Packages", content="Packagesä".encode()),
         AptList(kind="Translations", name=f"{RELEASE} Translation-en", content="Translation-enä".encode()),
     ]
@@ -210,7 +210,7 @@ def test_no_apt(machine: Path, tmp_path: Path) -> None:
 def test_apt_that_fails(machine: Path, tmp_path: Path) -> None:
     program(machine / "apt-get", "echo E: broken sources >&2; exit 100")
     with pytest.raises(UserError, match=r"(?s)indextargets.* failed: E: broken sources.*update"):
-        read_apt_lists()
+        read_apt_lists(str(machine / "helper"))
     have_lists(machine, [target("Translations", machine / "missing", "en")])
     with pytest.raises(UserError, match=r"cat-file .*missing failed"):
-        read_apt_lists()
+        read_apt_lists(str(machine / "helper"))

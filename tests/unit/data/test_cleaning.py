@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dragoman.data import cleaning
-from dragoman.data.cleaning import RULES, CleaningConfig, CleaningReport, clean
+from dragoman.data.cleaning import DUPLICATES_AT_ONCE, RULES, CleaningConfig, CleaningReport, clean
 from dragoman.data.readers import Pair
 from dragoman.errors import UserError
 
@@ -27,9 +26,11 @@ BAD = {
 }
 
 
-def run(pairs: list[Pair], config: CleaningConfig) -> tuple[list[Pair], CleaningReport]:
+def run(
+    pairs: list[Pair], config: CleaningConfig, at_once: int = DUPLICATES_AT_ONCE
+) -> tuple[list[Pair], CleaningReport]:
     report = CleaningReport()
-    return list(clean(pairs, config, report)), report
+    return list(clean(pairs, config, report, at_once)), report
 
 
 @pytest.mark.parametrize("rule", BAD)
@@ -79,19 +80,17 @@ def test_length_limits_are_inclusive() -> None:
     assert report.dropped["max_characters"] == report.dropped["max_length_ratio"] == 1
 
 
-def test_only_pairs_equal_on_both_sides_are_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_pairs_equal_on_both_sides_are_duplicates() -> None:
     pairs = [Pair("a", "bc"), Pair("ab", "c"), Pair("a", "b"), Pair("b", "a"), Pair("a", "B")]
     for at_once in (1, 2, 3, 100):
-        monkeypatch.setattr(cleaning, "_DUPLICATES_AT_ONCE", at_once)
-        kept, report = run([*pairs, *pairs[::-1], pairs[0]], CleaningConfig())
+        kept, report = run([*pairs, *pairs[::-1], pairs[0]], CleaningConfig(), at_once)
         assert kept == pairs
         assert report.dropped["duplicates"] == 6
 
 
-def test_duplicates_in_many_chunks_match_a_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "_DUPLICATES_AT_ONCE", 64)
+def test_duplicates_in_many_chunks_match_a_set() -> None:
     pairs = [Pair(f"s{i * i % 1009}", f"t{i % 3}") for i in range(5000)]
-    assert run(pairs, CleaningConfig())[0] == list(dict.fromkeys(pairs))
+    assert run(pairs, CleaningConfig(), at_once=64)[0] == list(dict.fromkeys(pairs))
 
 
 def test_lone_surrogates_do_not_stop_cleaning() -> None:
