@@ -48,7 +48,7 @@ $(VENV)/bin/pip:
 		echo "No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 # torch comes first, alone: whatever follows then finds it there and takes no other build.
-$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml setup.py $(wildcard src/dragoman/native/*.*pp)
+$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml setup.py $(wildcard src/dragoman/native/*.*pp src/dragoman/native/*.c)
 	@echo "installing into $(VENV)"
 	@$(PIP) install --quiet "$(TORCH)"
 	@$(PIP) install --quiet --editable .
