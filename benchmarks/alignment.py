@@ -21,14 +21,14 @@ from pathlib import Path
 import eflomal
 
 from dragoman import Translator, __version__
-from dragoman.alignment.links import AlignmentHead, lexical_links
+from dragoman.alignment.choosing import compare_with_lexicons
+from dragoman.alignment.heads import AlignmentHead
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.evaluation.alignment import (
     Link,
     Reference,
     diagonal,
     score_alignments,
-    score_partial,
     words,
 )
 
@@ -76,13 +76,6 @@ def links_of(line: str) -> set[Link]:
     return {(int(source), int(target)) for source, target in (link.split("-") for link in line.split())}
 
 
-def chosen_without_reference(translator: Translator, pairs: Sequence[Pair]) -> AlignmentHead:
-    """As `dragoman align` does it: by lexicons of the training corpus, on its first pairs."""
-    agreed = lexical_links([(words(pair.source), words(pair.target)) for pair in pairs], JUDGED)
-    by_head = translator.alignments_by_head(pairs[:JUDGED])
-    return min(by_head[0], key=lambda head: score_partial([links[head] for links in by_head], agreed).error_rate)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
@@ -119,7 +112,7 @@ def main() -> None:
     ranked = sorted(medians, key=lambda head: medians[head])
     shown = ranked[:8] + [head for head in ranked[8:] if head == "diagonal"]
     rows = {str(head): scores[head] for head in shown}
-    choice = chosen_without_reference(translator, training)
+    choice = compare_with_lexicons(translator, training, compared=JUDGED).best
     rows[f"chosen by `dragoman align`: {choice}"] = scores[choice]
     if agreement:
         rows["eflomal against itself, round by round"] = agreement

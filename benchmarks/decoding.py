@@ -39,6 +39,7 @@ Translate = Callable[[Sequence[str], int, int], tuple[list[str], Callable[[], in
 
 def dragoman(directory: Path, precision: str, shortlist: bool) -> Translate:
     from dragoman import Translator
+    from dragoman.native.backend import NativeBackend
     from dragoman.search.config import SearchConfig
 
     translator = Translator.load(
@@ -48,10 +49,11 @@ def dragoman(directory: Path, precision: str, shortlist: bool) -> Translate:
         precision=precision,  # type: ignore[arg-type]
         shortlist=shortlist,
     )
-    searcher: Any = translator._searcher
+    backend: Any = translator.backend
+    engine: NativeBackend = backend.native
 
     def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
-        searcher.batch_sentences, searcher.batch_tokens = batch, 1 << 30
+        engine.batch_sentences, engine.batch_tokens = batch, 1 << 30
         found = translator.translate(lines, search=SearchConfig(beam=beam))
         texts = [each.text for each in found]
         return texts, lambda: sum(map(len, translator.tokenizer.encode_target(texts)))

@@ -67,7 +67,7 @@ class CopyState:
         return CopyState(self.source[rows], self.position)
 
 
-class CopyEngine:
+class CopyModel:
     """Says the source again, and then EOS, each with probability 0.9. Notes what it reads."""
 
     def __init__(self) -> None:
@@ -87,8 +87,7 @@ class CopyEngine:
         return probability.log(), CopyState(state.source, state.position + 1)
 
 
-def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyEngine]:
-    engine = CopyEngine()
-    searcher = TorchBackend(engine, batch_tokens=200)
-    translator = Translator(searcher, lambda: searcher, tokenizer(), max_source_tokens=max_source_tokens)
-    return translator, engine
+def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyModel]:
+    model = CopyModel()
+    translator = Translator(TorchBackend(model, batch_tokens=200), tokenizer(), max_source_tokens=max_source_tokens)
+    return translator, model

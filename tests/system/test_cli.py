@@ -19,7 +19,7 @@ from torch import Tensor
 from dragoman.models.transformer import Transformer
 from dragoman.text.subwords import EOS
 from dragoman.training.checkpoint import load_checkpoint
-from dragoman.translation.backends import choose_engine
+from dragoman.translation.engine_choice import choose_engine
 from tests.support.command_line import SETTINGS, dragoman, make_workplace
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.alignment.links import AlignmentHead
+from dragoman.alignment.heads import AlignmentHead
 from tests.support.command_line import dragoman, make_workplace
 
 PNG = b"\x89PNG"

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from dragoman.errors import UserError
-
 
 @dataclass(frozen=True, kw_only=True)
 class Align:
@@ -27,61 +25,32 @@ class Align:
     """auto, cpu, cuda or cuda:N."""
 
     def run(self) -> None:
-        """Try every head, write the best."""
+        """Compare the heads, print the best, write the very best."""
         from itertools import islice
 
-        from dragoman.alignment.links import ALIGNMENT_FILE, AlignmentHead, lexical_links
-        from dragoman.cli.gold import check_fit, read_gold
+        from dragoman.alignment.choosing import compare_with_lexicons, compare_with_reference
+        from dragoman.alignment.gold import read_gold
+        from dragoman.alignment.heads import ALIGNMENT_FILE
         from dragoman.data.readers import parse_corpus, read_pairs
-        from dragoman.evaluation.alignment import (
-            Link,
-            diagonal,
-            score_alignments,
-            score_partial,
-            words,
-        )
         from dragoman.translation.translator import Translator
 
         translator = Translator.load(self.model, device=self.device, engine="torch")
-        read = self.pairs if self.gold is not None else max(self.pairs, self.lexicon_pairs)
-        every = list(islice(read_pairs(parse_corpus(self.corpus)), read))
-        # What is wrong with a reference should show before every head has been tried.
+        corpus = read_pairs(parse_corpus(self.corpus))
         if self.gold is not None:
-            check_fit(translator, every, self.corpus)
-            corpus, references = every, read_gold(self.gold, every, f"of {self.corpus}")
+            pairs = list(islice(corpus, max(0, self.pairs)))
+            references = read_gold(self.gold, pairs, f"of {self.corpus}")
+            study = compare_with_reference(translator, pairs, references, where=self.corpus)
         else:
-            corpus = [pair for pair, fits in zip(every, translator.fits(every), strict=True) if fits]
-            references = []
-        if not corpus or self.pairs < 1:
-            raise UserError(f"{self.corpus}: no pairs to align")
-        pairs = corpus[: self.pairs]
-        found: dict[AlignmentHead | str, list[list[Link]]] = {}
-        for by_head in translator.alignments_by_head(pairs):
-            for each, links in by_head.items():
-                found.setdefault(each, []).append(links)
-        found["diagonal"] = [diagonal(len(words(pair.source)), len(words(pair.target))) for pair in pairs]
-        if self.gold is not None:
-            known, judge = sum(len(each.sure) for each in references), "links of the reference"
-            scores = {head: score_alignments(links, references) for head, links in found.items()}
-        else:
-            agreed = lexical_links([(words(pair.source), words(pair.target)) for pair in corpus], len(pairs))
-            known, judge = sum(map(len, agreed)), f"links that lexicons of {len(corpus):,} pairs agree on"
-            if known < MINIMUM:
-                raise UserError(
-                    f"{self.corpus} has only {known} words whose translation is fairly sure, too few to judge a "
-                    f"head by ({MINIMUM} are needed): give more pairs, or a reference with --gold"
-                )
-            scores = {head: score_partial(links, agreed) for head, links in found.items()}
-        ranked = sorted(scores, key=lambda head: scores[head].error_rate)
+            pairs = list(islice(corpus, max(0, self.pairs, self.lexicon_pairs)))
+            study = compare_with_lexicons(translator, pairs, compared=self.pairs, where=self.corpus)
         print(f"{'AER':>6} {'precision':>10} {'recall':>7}")
-        for head in [*[each for each in ranked if each != "diagonal"][:5], "diagonal"]:
-            score = scores[head]
-            print(f"{100 * score.error_rate:6.1f} {100 * score.precision:10.1f} {100 * score.recall:7.1f}   {head}")
-        print(f"on the first {len(pairs):,} pairs of {self.corpus}, judged by {known:,} {judge}")
-        best = next(head for head in ranked if isinstance(head, AlignmentHead))
-        best.save(self.model)
-        print(f"{self.model / ALIGNMENT_FILE}: {best}")
-
-
-# Fewer links say little about a head.
-MINIMUM = 30
+        for name, score in [*list(study.scores.items())[:5], ("diagonal", study.diagonal)]:
+            print(f"{100 * score.error_rate:6.1f} {100 * score.precision:10.1f} {100 * score.recall:7.1f}   {name}")
+        compared_with = (
+            "links of the reference"
+            if study.lexicon_pairs is None
+            else f"links that lexicons of {study.lexicon_pairs:,} pairs agree on"
+        )
+        print(f"on the first {study.pairs:,} pairs of {self.corpus}, judged by {study.links:,} {compared_with}")
+        study.best.save(self.model)
+        print(f"{self.model / ALIGNMENT_FILE}: {study.best}")

@@ -18,7 +18,7 @@ class Doctor:
         from dragoman import __version__
         from dragoman.device import choose_device, choose_precision, cpu_has_bf16
         from dragoman.native import cores
-        from dragoman.translation.backends import choose_engine
+        from dragoman.translation.engine_choice import choose_engine
 
         device, engine = choose_device("auto"), choose_engine()
         translates = f"torch on {device}: {engine.reason}"

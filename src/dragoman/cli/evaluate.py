@@ -13,13 +13,14 @@ from dragoman.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dragoman.alignment.links import AlignmentHead
+    from dragoman.alignment.heads import AlignmentHead
     from dragoman.cli.tasks import Report, Task
     from dragoman.data.readers import Pair
     from dragoman.evaluation.alignment import AlignmentScores, Reference
     from dragoman.evaluation.significance import Significance
     from dragoman.models.figures import Figure
-    from dragoman.translation.translator import Translation, Translator
+    from dragoman.translation.results import Translation
+    from dragoman.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +86,8 @@ class Evaluate:
         task = self._task(pairs)
         aligned_by, gold = None, []
         if self.alignment is not None:
-            from dragoman.alignment.links import AlignmentHead
-            from dragoman.cli.gold import read_gold
+            from dragoman.alignment.gold import read_gold
+            from dragoman.alignment.heads import AlignmentHead
 
             # What is wrong with the reference should show before the test set has been translated.
             aligned_by, gold = AlignmentHead.load(self.model), read_gold(self.alignment, pairs, f"of {self.test}")
@@ -96,7 +97,7 @@ class Evaluate:
         translator = self._load(self.model, *self.ensemble)
         name = " + ".join(map(str, (self.model, *self.ensemble)))
         if aligned_by is not None:
-            from dragoman.cli.gold import check_fit
+            from dragoman.alignment.gold import check_fit
 
             check_fit(translator, pairs, self.test)
         translations = self._translate(translator, task.sources)

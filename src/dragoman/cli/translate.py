@@ -13,7 +13,7 @@ from dragoman.errors import UserError
 
 if TYPE_CHECKING:
     from dragoman.search.config import SamplingConfig
-    from dragoman.translation.translator import Translation
+    from dragoman.translation.results import Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class Translate:
 
         alignment = None
         if self.alignment:
-            from dragoman.alignment.links import AlignmentHead
+            from dragoman.alignment.heads import AlignmentHead
 
             if self.ensemble:
                 raise UserError("--alignment is of one model, not of an ensemble: leave out one of the two")

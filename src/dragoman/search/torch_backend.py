@@ -12,60 +12,69 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.batching import collate, sorted_batches
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.models.figures import Figure, summarise
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.beam import beam_search
-from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Piece, Score
 from dragoman.search.sampling import greedy_search, sample
 from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
-
-NOT_OF_SEVERAL = "attention is shown of one model, not of an ensemble: load a single model directory"
 
 
 class TorchBackend:
     """One model, or several as an ensemble, on the device and in the precision that they are in.
 
     Args:
-        engine: the models; those in the midst of training are in evaluation mode while they search.
+        model: one model or an ensemble; models in training mode are in evaluation mode while they search.
         batch_tokens: bounds a batch: its rows, times the length of the longest, times the hypotheses of a row. A row
             that is longer makes a batch of its own.
     """
 
-    def __init__(self, engine: SearchModel[Any], *, batch_tokens: int) -> None:
+    def __init__(self, model: SearchModel[Any], *, batch_tokens: int = DEFAULT_BATCH_TOKENS) -> None:
         if batch_tokens < 1:
-            raise UserError(f"batch_tokens must be at least 1, got {batch_tokens}")
+            raise SettingsError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.batch_tokens = batch_tokens
-        self._engine = engine
+        self._model = model
 
     @classmethod
-    def from_models(cls, models: Sequence[Seq2Seq], *, batch_tokens: int) -> Self:
-        """One model as it is, several as an ensemble."""
+    def from_models(cls, models: Sequence[Seq2Seq], *, batch_tokens: int = DEFAULT_BATCH_TOKENS) -> Self:
+        """Search with one model as it is, with several as an ensemble."""
         return cls(SingleModel(models[0]) if len(models) == 1 else Ensemble(models), batch_tokens=batch_tokens)
 
     @property
     def device(self) -> torch.device:
         """Where the models are."""
-        return next(self._engine.models[0].parameters()).device
+        return next(self._model.models[0].parameters()).device
+
+    @property
+    def sampler(self) -> Self:
+        """See `translation.backend.Backend`."""
+        return self
+
+    @property
+    def scorer(self) -> Self:
+        """See `translation.backend.Backend`."""
+        return self
+
+    @property
+    def inspectable(self) -> Self | None:
+        """See `translation.backend.Backend`."""
+        return self if len(self._model.models) == 1 else None
 
     @property
     def only_model(self) -> Seq2Seq:
-        """The one model there is.
-
-        Raises UserError when there are several.
-        """
-        if len(self._engine.models) > 1:
-            raise UserError(NOT_OF_SEVERAL)
-        return self._engine.models[0]
+        """The model of a backend that is `inspectable`."""
+        assert len(self._model.models) == 1, "an ensemble is not inspectable"
+        return self._model.models[0]
 
     @property
     def description(self) -> str:
         """See `Backend`."""
-        precision = str(next(self._engine.models[0].parameters()).dtype).removeprefix("torch.")
-        models = len(self._engine.models)
+        precision = str(next(self._model.models[0].parameters()).dtype).removeprefix("torch.")
+        models = len(self._model.models)
         return f"torch, {precision}, {self.device}" + (f", an ensemble of {models} models" if models > 1 else "")
 
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
@@ -84,7 +93,7 @@ class TorchBackend:
         for chosen in self.batches(sources, targets, width=1):
             batch = collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)
             found = score(
-                self._engine.models,
+                self._model.models,
                 batch.source,
                 batch.source_mask,
                 batch.target_in,
@@ -106,12 +115,12 @@ class TorchBackend:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[Mapping[str, Float[Tensor, " _"]]]:
         """What each model reports of each batch of these pairs."""
-        with inference(self._engine.models):
+        with inference(self._model.models):
             return [
                 model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
                 for chosen in self.batches(sources, targets, width=1)
                 for batch in [collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)]
-                for model in self._engine.models
+                for model in self._model.models
             ]
 
     def _search(
@@ -119,7 +128,7 @@ class TorchBackend:
     ) -> list[list[Hypothesis]]:
         width = sampling.samples if sampling else config.beam
         found: dict[int, list[Hypothesis]] = {}
-        with inference(self._engine.models):
+        with inference(self._model.models):
             sources, prefixes = [row.source for row in pieces], [row.prefix for row in pieces]
             for chosen in self.batches(sources, prefixes, width):
                 outputs = self._search_batch([pieces[i] for i in chosen], config, sampling)
@@ -129,23 +138,23 @@ class TorchBackend:
     def _search_batch(
         self, rows: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
     ) -> list[list[Hypothesis]]:
-        engine, device = self._engine, self.device
+        model, device = self._model, self.device
         prefixes = [row.prefix for row in rows]
         batch = collate([row.source for row in rows], prefixes).to(device)
-        state = engine.start(batch.source, batch.source_mask)
+        state = model.start(batch.source, batch.source_mask)
         lengths = [len(row.source) for row in rows]
         if sampling:
             keys = [_key(row.source) for row in rows]
-            return sample(engine, state, lengths, config, sampling, keys, device, prefixes)
+            return sample(model, state, lengths, config, sampling, keys, device, prefixes)
         if config.beam == 1:
-            best = greedy_search(engine, state, lengths, config, device, prefixes)
+            best = greedy_search(model, state, lengths, config, device, prefixes)
             return [[hypothesis] for hypothesis in best]
-        return beam_search(engine, state, lengths, config, device, prefixes)
+        return beam_search(model, state, lengths, config, device, prefixes)
 
     def batches(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
     ) -> Iterator[list[int]]:
-        """Row numbers in batches of similar lengths, each within `batch_tokens` / `width`."""
+        """Yield row numbers in batches of similar lengths, each within `batch_tokens` / `width`."""
         if not sources:
             return
         source, target = (np.array([len(row) for row in side]) for side in (sources, targets))

@@ -13,7 +13,7 @@ import safetensors
 from safetensors.numpy import load_file, save
 
 from dragoman.alignment.lexicon import Ints, learn_lexicon
-from dragoman.errors import UserError
+from dragoman.errors import ModelError
 from dragoman.files import write_atomically
 from dragoman.text.subwords import EOS
 
@@ -49,20 +49,20 @@ class Shortlist:
         """Read the one beside a model.
 
         Raises:
-            UserError: when there is none, or it is damaged, or of another vocabulary.
+            ModelError: when there is none, or it is damaged, or of another vocabulary.
         """
         path = directory / SHORTLIST_FILE
         try:
             arrays = load_file(path)
             found = cls(arrays["always"], arrays["likely"], arrays["starts"])
         except FileNotFoundError:
-            raise UserError(f"{directory} has no shortlist: `dragoman shortlist` learns one from its corpus") from None
+            raise ModelError(f"{directory} has no shortlist: `dragoman shortlist` learns one from its corpus") from None
         except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
-            raise UserError(f"{path} is damaged: {error}") from error
+            raise ModelError(f"{path} is damaged: {error}") from error
         tokens = np.concatenate([found.always, found.likely])
         fits = len(found.starts) == source_vocabulary + 1 and EOS in found.always
         if not fits or tokens.min() < 0 or tokens.max() >= target_vocabulary:
-            raise UserError(f"{path} belongs to another vocabulary: learn it anew with `dragoman shortlist`")
+            raise ModelError(f"{path} belongs to another vocabulary: learn it anew with `dragoman shortlist`")
         return found
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Self
 
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.models.figures import Figure, summarise
-from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, Piece, Score
 from dragoman.search.torch_backend import TorchBackend
 
@@ -37,13 +37,28 @@ class TwoDirections:
         """See `Backend`."""
         return f"left to right: {self._forward.description}; right to left: {self._backward.description}"
 
+    @property
+    def sampler(self) -> None:
+        """See `Backend`. A token cannot be drawn by both: neither has what the other is given."""
+        return None
+
+    @property
+    def scorer(self) -> Self:
+        """See `Backend`."""
+        return self
+
+    @property
+    def inspectable(self) -> None:
+        """See `Backend`. There are several models."""
+        return None
+
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`. Each direction searches with the whole beam; of all that they find, `n_best` are returned.
 
-        Raises UserError when an output's beginning is given: who writes it last cannot start from it.
+        Raises SettingsError when an output's beginning is given: who writes it last cannot start from it.
         """
         if any(piece.prefix for piece in pieces):
-            raise UserError(
+            raise SettingsError(
                 "a given beginning needs models that write from left to right: leave out the others, or the prefixes"
             )
         whole_beam = replace(config, n_best=config.beam)
@@ -74,10 +89,6 @@ class TwoDirections:
                 )
             )
         return [sorted(row, key=lambda found: found.score, reverse=True)[: config.n_best] for row in ranked]
-
-    def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> NoReturn:
-        """Raises UserError: a token cannot be drawn by both, as neither has what the other goes by."""
-        raise UserError("samples are drawn by models that all write in one direction: leave out the others")
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float

@@ -24,7 +24,7 @@ from dragoman.native import backend as searcher_module
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Piece
-from dragoman.translation.backends import choose_engine
+from dragoman.translation.engine_choice import choose_engine
 from dragoman.translation.translator import Translator
 from tests.support.compiled import (
     BUILDS,

@@ -153,7 +153,7 @@ def test_a_translator_with_a_shortlist(tmp_path: Path) -> None:
     ).save(directory)
     translator = Translator.load(directory, device="cpu", shortlist=True)
     assert translator.engine.endswith("shortlist")
-    [[best]] = translator._searcher.search([Piece([10, 11], [])], SearchConfig())
+    [[best]] = translator.backend.search([Piece([10, 11], [])], SearchConfig())
     assert set(best.tokens) == {last}
     with pytest.raises(UserError, match="needs the compiled engine"):
         Translator.load(directory, device="cpu", engine="torch", shortlist=True)

@@ -18,8 +18,10 @@ from dragoman.search.results import Piece
 from dragoman.text import lines as lines_module
 from dragoman.text.segmenting import join, segment, sentences
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
-from dragoman.translation.backends import EngineName, choose_engine
-from dragoman.translation.translator import Translation, Translator
+from dragoman.translation.engine_choice import EngineName, choose_engine
+from dragoman.translation.pieces import SplitLine, put_together
+from dragoman.translation.results import Translation
+from dragoman.translation.translator import Translator
 from tests.support.small_translator import (
     WORDS,
     copy_translator,
@@ -73,9 +75,11 @@ def test_output_is_one_line_even_if_the_model_says_line_breaks() -> None:
     breaks = [f"a{character}b" for character in "\n\r\u2028\u2029\x85\v\f\0\x1c"]
     # Past the clean-up of the input, straight to the pieces that the model copies.
     for ids in tokenizer().encode_source(breaks):
-        found = translator._searcher.search([Piece(ids, [])], SHORT)
-        (alternative,) = translator._alternatives(found)
-        assert alternative.text == "a b"
+        pieces = [Piece(ids, [])]
+        found = translator.backend.search(pieces, SHORT)
+        line = SplitLine(text="", pieces=pieces, cut=False, invalid_utf8=False)
+        (translation,) = put_together([line], found, tokenizer())
+        assert [alternative.text for alternative in translation.alternatives] == [translation.text] == ["a b"]
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_flagged() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.alignment.links import AlignmentHead
+from dragoman.alignment.heads import AlignmentHead
 from dragoman.attention_page.statistics import HeadStatistics, measure
 from dragoman.data.readers import Pair
 from dragoman.errors import UserError
@@ -22,6 +22,7 @@ from dragoman.search.results import Hypothesis, Piece
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from dragoman.translation.backend import sampler_of, scorer_of
 from dragoman.translation.translator import Translator
 from dragoman.translation.two_directions import TwoDirections
 from tests.support.command_line import dragoman
@@ -93,12 +94,12 @@ def test_alone_a_model_that_writes_from_the_right_gives_the_text_in_order(tmp_pa
     turned = Tokenizer.load(tmp_path / "r", right_to_left=True)
     found = backward.translate(LINES, search=SEARCH)
     for source, line in zip(tokenizer().encode_source(LINES), found, strict=True):
-        [hypotheses] = as_written._searcher.search([Piece(source, [])], SEARCH)
+        [hypotheses] = as_written.backend.search([Piece(source, [])], SEARCH)
         assert [each.text for each in line.alternatives] == [
             clean_line(tokenizer().decode_target([each.tokens[::-1]])[0]) for each in hypotheses
         ]
     [forced] = backward.score([("door", "the lamp")])
-    [written] = as_written._in_torch.score(
+    [written] = scorer_of(as_written.backend).score(
         tokenizer().encode_source(["door"]), turned.encode_target(["the lamp"]), length_penalty=1.0
     )
     assert forced == written
@@ -224,7 +225,7 @@ def test_alignment_samples_and_head_ablation_are_in_the_order_of_the_text(tmp_pa
     assert backward.without(shown, [])[0] == shown.with_all
     [sampled] = backward.translate(["door"], search=SEARCH, sampling=SamplingConfig(seed=1))
     written = Translator.from_parts([random_models(3)[1]], tokenizer(), max_source_tokens=8)
-    [[drawn]] = written._in_torch.sample(
+    [[drawn]] = sampler_of(written.backend).sample(
         [Piece(tokenizer().encode_source(["door"])[0], [])], SEARCH, SamplingConfig(seed=1)
     )
     assert sampled.text == clean_line(tokenizer().decode_target([drawn.tokens[::-1]])[0])

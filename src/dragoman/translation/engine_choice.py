@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman import native
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig
 
 EngineName = Literal["auto", "native", "torch"]
@@ -16,7 +16,7 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 
 
 @dataclass(frozen=True)
-class Choice:
+class EngineChoice:
     """What searches.
 
     build      of the compiled engine; None: torch
@@ -34,25 +34,25 @@ def choose_engine(
     precision: PrecisionName = "auto",
     device: str = "auto",
     configs: Sequence[ModelConfig] = (),
-) -> Choice:
-    """The engine for models of these settings (several are an ensemble) on a device.
+) -> EngineChoice:
+    """Choose the engine for models of these settings (several are an ensemble) on a device.
 
     Raises:
-        UserError: when what was asked for is not to be had here.
+        SettingsError: when what was asked for is not available here.
     """
     if engine not in ("auto", "native", "torch"):
-        raise UserError(f"unknown engine {engine!r}: use auto, native or torch")
+        raise SettingsError(f"unknown engine {engine!r}: use auto, native or torch")
     if precision not in ("auto", *native.PRECISIONS):
-        raise UserError(f"unknown precision {precision!r}: use auto, {', '.join(native.PRECISIONS)}")
+        raise SettingsError(f"unknown precision {precision!r}: use auto, {', '.join(native.PRECISIONS)}")
     builds = native.builds()
     reason = "torch was asked for" if engine == "torch" else _obstacle(builds, device, configs)
     if not reason:
-        return Choice(builds[0], builds[0].default_precision if precision == "auto" else precision)
+        return EngineChoice(builds[0], builds[0].default_precision if precision == "auto" else precision)
     if engine == "native":
-        raise UserError(f"the compiled engine cannot be used: {reason}")
+        raise SettingsError(f"the compiled engine cannot be used: {reason}")
     if precision not in ("auto", "fp32"):
-        raise UserError(f"precision {precision} needs the compiled engine, which cannot be used: {reason}")
-    return Choice(None, reason=reason)
+        raise SettingsError(f"precision {precision} needs the compiled engine, which cannot be used: {reason}")
+    return EngineChoice(None, reason=reason)
 
 
 def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[ModelConfig]) -> str:

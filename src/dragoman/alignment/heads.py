@@ -1,0 +1,66 @@
+"""Where to look for an alignment: an encoder-decoder attention head, chosen on data and kept beside the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from dragoman.attention_page.arrays import AttentionArrays
+from dragoman.errors import ModelError
+from dragoman.files import write_atomically
+from dragoman.settings import from_mapping
+
+ALIGNMENT_FILE = "alignment.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentHead:
+    """Where to look for the alignment; layer and head count from 0.
+
+    head  None: the mean of the layer's heads
+    read  look from where the target token is read, which knows the token, and not from where it is predicted, which is
+          one position earlier (Chen et al., "Accurate Word Alignment Induction from Neural Machine Translation", 2020)
+    """
+
+    layer: int
+    head: int | None
+    read: bool
+
+    def __str__(self) -> str:
+        head = "mean of heads" if self.head is None else f"head {self.head + 1}"
+        return f"layer {self.layer + 1}, {head}, where a token is {'read' if self.read else 'predicted'}"
+
+    def save(self, directory: Path) -> None:
+        """Write the choice beside a model."""
+        write_atomically(directory / ALIGNMENT_FILE, (json.dumps(asdict(self)) + "\n").encode())
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read the choice beside a model.
+
+        Raises ModelError when there is none, or the file is damaged.
+        """
+        path = directory / ALIGNMENT_FILE
+        try:
+            mapping = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ModelError(
+                f"{directory} does not say which head aligns words: `dragoman align` finds it on a corpus"
+            ) from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{path} cannot be read: {error}; `dragoman align` writes it anew") from error
+        if not isinstance(mapping, dict):
+            raise ModelError(f"{path} is not a JSON object; `dragoman align` writes it anew")
+        return from_mapping(cls, mapping, str(path))
+
+
+def alignment_heads(arrays: AttentionArrays) -> Iterator[AlignmentHead]:
+    """Yield everything that can be chosen of an encoder-decoder attention."""
+    layers, heads = arrays.weights.shape[:2]
+    for layer in range(layers):
+        for head in [*range(heads), *([None] if heads > 1 else [])]:
+            for read in (False, True):
+                yield AlignmentHead(layer=layer, head=head, read=read)
