@@ -1,12 +1,11 @@
 """dragoman distill"""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from tyro.conf import Positional
 
-from dragoman.errors import UserError
+from dragoman.search.config import SearchConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,37 +22,29 @@ class Distill:
     """Corpora: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst); only their sources are used, each once."""
     out: Path
     """The new corpus, .jsonl."""
-    beam: int = 4
+    beam: int = SearchConfig.beam
     """Hypotheses kept in search."""
 
     def run(self) -> None:
         """Translate every source; leave out what was cut short or split."""
         from rich.console import Console
-        from rich.progress import track
+        from rich.progress import Progress
 
         from dragoman.data.readers import parse_corpus, read_corpora
-        from dragoman.files import write_atomically
-        from dragoman.search.config import SearchConfig
+        from dragoman.translation.distillation import check_name, distill, distinct_sources, write_pairs
         from dragoman.translation.translator import Translator
 
-        if self.out.suffix != ".jsonl":
-            raise UserError(f"{self.out}: give a name that ends in .jsonl")
-        pairs = read_corpora([parse_corpus(each) for each in self.corpus])
-        sources = list(dict.fromkeys(pair.source for pair in pairs if pair.source.strip()))
+        check_name(self.out)
+        sources = distinct_sources(read_corpora([parse_corpus(each) for each in self.corpus]))
         translator = Translator.load(self.model)
         console = Console(stderr=True)
-        found = track(
-            translator.translate_stream(sources, search=SearchConfig(beam=self.beam)),
-            f"translating ({translator.engine})",
-            total=len(sources),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        lines = [
-            json.dumps({"source": source, "target": each.text}, ensure_ascii=False) + "\n"
-            for source, each in zip(sources, found, strict=True)
-            if each.text and not each.truncated and each.pieces == 1
-        ]
-        write_atomically(self.out, "".join(lines).encode())
-        print(f"{self.out}: {len(lines):,} pairs; {len(sources) - len(lines):,} sources were too long or ran on")
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task(f"translating ({translator.engine})", total=len(sources))
+            pairs = distill(
+                translator,
+                sources,
+                search=SearchConfig(beam=self.beam),
+                tell=lambda done: progress.update(task, completed=done),
+            )
+        write_pairs(self.out, pairs)
+        print(f"{self.out}: {len(pairs):,} pairs; {len(sources) - len(pairs):,} sources were too long or ran on")

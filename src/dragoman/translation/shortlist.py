@@ -75,7 +75,7 @@ def learn_shortlist(
     special: Sequence[int],
     likely: int,
     frequent: int,
-    tell: Callable[[int, float], None],
+    tell: Callable[[int, float], None] | None = None,
 ) -> Shortlist:
     """Learn from pairs of ids, without BOS or EOS.
 
@@ -83,7 +83,7 @@ def learn_shortlist(
     special   target ids that are always allowed, as is EOS
     likely    target subwords kept for each source subword, the most probable ones
     frequent  target subwords that are always allowed, the most frequent ones
-    tell      hears the log-likelihood of a target subword after each round of expectation and maximisation
+    tell      called with the log-likelihood of a target subword after each round of expectation and maximisation
     """
     lexicon = learn_lexicon(sources, targets, source_vocabulary, tell=tell)
     source_of = lexicon.sources

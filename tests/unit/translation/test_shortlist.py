@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.errors import UserError
+from dragoman.data.readers import Pair
+from dragoman.errors import CorpusError, UserError
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.models.storage import load_model
@@ -18,6 +19,7 @@ from dragoman.search.stepper import SingleModel
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
 from dragoman.translation.shortlist import SHORTLIST_FILE, Shortlist, learn_shortlist
+from dragoman.translation.shortlist_learning import ShortlistCorpus
 from dragoman.translation.translator import Translator
 from tests.support.compiled import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
 from tests.support.small_translator import tokenizer
@@ -96,6 +98,30 @@ def test_stored_with_the_model(tmp_path: Path) -> None:
     (tmp_path / SHORTLIST_FILE).write_bytes(data[: len(data) // 2])
     with pytest.raises(UserError, match="damaged"):
         Shortlist.load(tmp_path, 50, 50)
+
+
+def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> None:
+    directory = translator_directory(tmp_path)
+    pairs = [
+        Pair("the lamp", "door"),
+        Pair("the", ""),
+        Pair("", "off"),
+        Pair("the lamp is on " * 9, "x"),
+        Pair("on", "off"),
+    ]
+    corpus = ShortlistCorpus.encode(directory, iter(pairs))
+    assert (len(corpus.sources), corpus.too_long, corpus.longest) == (2, 1, 12)
+    assert corpus.targets == tokenizer().encode_target(["door", "off"])
+    heard: list[int] = []
+    shortlist = corpus.learn(likely=3, frequent=0, tell=lambda number, _: heard.append(number))
+    assert heard == [1, 2, 3, 4, 5]
+    [on], [off] = tokenizer().encode_source(["on"]), tokenizer().encode_target(["off"])
+    # A joint vocabulary may copy.
+    assert {*off, *on} <= set(shortlist.allowed(on, []))
+    shortlist.save(directory)
+    assert Shortlist.load(directory, corpus.source_vocabulary, corpus.target_vocabulary).allowed(on, [])
+    with pytest.raises(CorpusError, match=r"x\.tsv: no pairs to learn from: .* at most 12 subwords"):
+        ShortlistCorpus.encode(directory, pairs[1:4], where="x.tsv")
 
 
 class Restricted(SingleModel):
