@@ -55,7 +55,7 @@ def learn_lexicon(
 ) -> Lexicon:
     """Learn from pairs of ids below 2³¹, of which some have tokens on both sides.
 
-    `tell` hears the log-likelihood of a target token after each round of expectation and maximisation.
+    `tell` is called with the log-likelihood of a target token after each round of expectation and maximisation.
     """
     # One entry for each source and target token of a pair: 8 bytes of code, 8 of place.
     code, token, lengths = _pairs_of_tokens(sources, targets)

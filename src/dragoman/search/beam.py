@@ -190,7 +190,7 @@ def _rows(tokens: Int[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Int[Tenso
 
 
 def _decided(beams: BeamState, position: int, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:
-    """The rows whose `n_best` stand.
+    """Return the rows whose `n_best` are final.
 
     Certainly so by a bound: a running hypothesis only loses log-probability as it grows, and (alpha >= 0)
     divides it by at most the penalty of the maximum length and EOS. So no score to come exceeds

@@ -150,10 +150,10 @@ def _generate(
         # Only at the maximum length is EOS not a choice; there, was it the model's?
         chosen = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)
         own_end[rows[ends]] = chosen[ends]
-        if finished.all():
+        running = (~finished[rows]).nonzero().flatten()
+        if len(running) == 0:
             break
         if not keep_rows:
-            running = (~ends).nonzero().flatten()
             rows, token = rows[running], token[running]
             state, limits = state.reorder(running), limits.select(running)
     return [
