@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.data.readers import Pair
 from dragoman.models.config import TransformerConfig
+from dragoman.models.description import ModelDescription
 from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
@@ -91,3 +94,13 @@ def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyModel]
     model = CopyModel()
     translator = Translator(TorchBackend(model, batch_tokens=200), tokenizer(), max_source_tokens=max_source_tokens)
     return translator, model
+
+
+def write_model(directory: Path, number: int, *, right_to_left: bool) -> Path:
+    """Write the model directory of one of three random models."""
+    tokenizer().save(directory)
+    description = ModelDescription(
+        architecture="transformer", model=model_config(), trained_length=20, right_to_left=right_to_left
+    )
+    save_model(directory, description, weights_of(random_models(3)[number]))
+    return directory

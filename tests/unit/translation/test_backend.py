@@ -17,8 +17,7 @@ from dragoman.translation.compiled import CompiledBackend
 from dragoman.translation.engine_choice import choose_engine
 from dragoman.translation.translator import Translator
 from dragoman.translation.two_directions import TwoDirections
-from tests.support.small_translator import random_models, tokenizer
-from tests.unit.translation.test_two_directions import write_model
+from tests.support.small_translator import random_models, tokenizer, write_model
 
 SEARCH = SearchConfig(beam=1, max_length_offset=4)
 HEAD = AlignmentHead(layer=0, head=0, read=False)

@@ -14,9 +14,8 @@ from dragoman.alignment.heads import AlignmentHead
 from dragoman.attention_page.statistics import HeadStatistics, measure
 from dragoman.data.readers import Pair
 from dragoman.errors import UserError
-from dragoman.models.description import ModelDescription, load_description
+from dragoman.models.description import load_description
 from dragoman.models.figures import Figure
-from dragoman.models.storage import save_model, weights_of
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Piece
 from dragoman.search.torch_backend import TorchBackend
@@ -26,7 +25,7 @@ from dragoman.translation.backend import sampler_of, scorer_of
 from dragoman.translation.translator import Translator
 from dragoman.translation.two_directions import TwoDirections
 from tests.support.command_line import dragoman
-from tests.support.small_translator import model_config, random_models, tokenizer
+from tests.support.small_translator import random_models, tokenizer, write_model
 
 SEARCH = SearchConfig(beam=3, n_best=3, max_length_offset=2)
 LINES = ["the lamp is on", "turn off the light", "door", "please wait now"]
@@ -39,15 +38,6 @@ def searchers() -> tuple[TorchBackend, TorchBackend]:
 
 def pieces() -> list[Piece]:
     return [Piece(source, []) for source in tokenizer().encode_source(LINES)]
-
-
-def write_model(directory: Path, number: int, *, right_to_left: bool) -> Path:
-    tokenizer().save(directory)
-    description = ModelDescription(
-        architecture="transformer", model=model_config(), trained_length=20, right_to_left=right_to_left
-    )
-    save_model(directory, description, weights_of(random_models(3)[number]))
-    return directory
 
 
 @pytest.mark.parametrize("beam", [1, 3])
