@@ -10,16 +10,19 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError, UserError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Config = TypeVar("Config", bound="DataclassInstance")
+Value = TypeVar("Value")
 
 # Type of the field: (types of the value, how to say it). bool is an int to Python, but not to us.
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
@@ -31,7 +34,14 @@ _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
-def from_mapping(cls: type[Config], mapping: Mapping[str, object], where: str, place: str = "") -> Config:
+def from_mapping(
+    cls: type[Config],
+    mapping: Mapping[str, object],
+    where: str,
+    place: str = "",
+    *,
+    error: type[UserError] = SettingsError,
+) -> Config:
     """Build the dataclass `cls` from `mapping`, checking every key and every type.
 
     Fields may be bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], X | None, or dataclasses.
@@ -39,10 +49,94 @@ def from_mapping(cls: type[Config], mapping: Mapping[str, object], where: str, p
     stands for it where a field is X | None. A dataclass that is built already is taken as it is. In messages,
     `where` names the source ("run.toml"), and `place` the table in it that `mapping` is ("model").
 
-    Raises UserError for an unknown key (naming the nearest known one), a missing key, a value of
+    Raises `error` for an unknown key (naming the nearest known one), a missing key, a value of
     another type, and for what the dataclass's own __post_init__ rejects.
     """
-    return typing.cast(Config, _read_dataclass(cls, mapping, place, (where, cls)))
+    return read_partial(cls, mapping, where, place, error=error).build()
+
+
+def read_partial(
+    cls: type[Config],
+    mapping: Mapping[str, object],
+    where: str,
+    place: str = "",
+    *,
+    error: type[UserError] = SettingsError,
+) -> "Partial[Config]":
+    """Check every key and every type of `mapping`, which may leave out any field of the dataclass `cls`.
+
+    Arguments and errors are those of `from_mapping`; what is missing, and what __post_init__ rejects, is reported when
+    the settings are completed.
+    """
+    return typing.cast("Partial[Config]", _read_table(cls, mapping, place, _Source(where, cls, error)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partial(Generic[Config]):
+    """Some settings of a dataclass, each of a known key and of its type; made by `read_partial`.
+
+    cls      the dataclass
+    values   by name of the field; a table of settings within is a `Partial` too
+    where    names the source in messages
+    place    the table in the source that this is; "" for the source itself
+    error    the class of what is raised
+    """
+
+    cls: type[Config]
+    values: Mapping[str, Any]
+    where: str
+    place: str = ""
+    error: type[UserError] = SettingsError
+
+    def get(self, key: str, default: Value) -> Value:
+        """Return the value of a dotted key such as "training.steps", or `default` where it is not given."""
+        name, _, below = key.partition(".")
+        assert name in _fields(self.cls), f"{self.cls.__name__} has no field {name}"
+        if name not in self.values:
+            return default
+        value = self.values[name]
+        if not below:
+            return typing.cast(Value, value)
+        return value.get(below, default) if isinstance(value, Partial) else default
+
+    def has(self, key: str) -> bool:
+        """Return whether a dotted key is given."""
+        absent = object()
+        return self.get(key, absent) is not absent
+
+    def build(self) -> Config:
+        """Return the dataclass; its defaults are used for what is not given.
+
+        Raises `error` for a field that is missing and has no default, and for what __post_init__ rejects.
+        """
+        for name, field in _fields(self.cls).items():
+            required = field.default is field.default_factory is dataclasses.MISSING
+            if required and name not in self.values:
+                raise self.error(f"{_join(self.place, name)} is missing in {self.where}")
+        values = {name: _built(value) for name, value in self.values.items()}
+        with self._naming_place():
+            return self.cls(**values)
+
+    def over(self, base: Config) -> Config:
+        """Return `base` with these settings in place of its own, table by table.
+
+        Raises `error` for what __post_init__ rejects.
+        """
+        values = {
+            name: value.over(below) if isinstance(value, Partial) and isinstance(below, value.cls) else _built(value)
+            for name, value in self.values.items()
+            for below in (getattr(base, name),)
+        }
+        with self._naming_place():
+            return dataclasses.replace(base, **values)
+
+    @contextmanager
+    def _naming_place(self) -> Iterator[None]:
+        """Name the place of what __post_init__ rejects, which does not know it."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.error(f"{f'{self.place} in ' if self.place else ''}{self.where}: {error}") from error
 
 
 def to_mapping(config: "DataclassInstance") -> dict[str, object]:
@@ -50,43 +144,56 @@ def to_mapping(config: "DataclassInstance") -> dict[str, object]:
     return {f.name: _plain(getattr(config, f.name)) for f in dataclasses.fields(config) if f.init}
 
 
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what run files say together, tables key by key; the last one wins."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = merged.get(key)
+            if isinstance(value, Mapping) and isinstance(below, Mapping):
+                merged[key] = merge(below, value)
+            else:
+                merged[key] = value
+    return merged
+
+
 def apply_overrides(mapping: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
     """A copy of `mapping` with each "a.b=value" set; what is not a TOML value is taken as text.
 
-    Raises UserError for a missing "=", an empty key, or a key below something that is not a table.
+    Raises SettingsError for a missing "=", an empty key, or a key below something that is not a table.
     """
     result = copy.deepcopy(dict(mapping))
     for override in overrides:
         key, equals, text = override.partition("=")
         names = [name.strip() for name in key.split(".")]
         if not equals or not all(names):
-            raise UserError(f"--set {override!r}: write a.b=value, such as training.steps=2000")
+            raise SettingsError(f"--set {override!r}: write a.b=value, such as training.steps=2000")
         table: dict[str, object] = result
         for depth, name in enumerate(names[:-1], start=1):
             below = table.setdefault(name, {})
             if not isinstance(below, dict):
                 place = ".".join(names[:depth])
-                raise UserError(f"--set {override!r}: {place} is {below!r}, not a table of settings")
+                raise SettingsError(f"--set {override!r}: {place} is {below!r}, not a table of settings")
             table = below
         table[names[-1]] = _toml_value(text.strip())
     return result
 
 
 def load_toml(path: Path) -> dict[str, object]:
-    """Read a TOML file. Raises UserError with file and line when it cannot be read."""
+    """Read a TOML file. Raises SettingsError with file and line when it cannot be read."""
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from error
+        raise SettingsError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:  # tomllib's own error tells the line in its text
         found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         line = int(found[1]) if found else data.rstrip(b"\n").count(b"\n") + 1
-        raise UserError(f"{path}:{line}: not valid TOML: {error}") from error
+        raise SettingsError(f"{path}:{line}: not valid TOML: {error}") from error
 
 
 def differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
@@ -101,34 +208,45 @@ def differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[st
     return lines
 
 
-def _read_dataclass(cls: Any, value: object, place: str, source: tuple[str, Any]) -> object:
-    """`source`: where the settings come from, and the outermost dataclass (for misplaced keys)."""
-    where, outermost = source
+@dataclass(frozen=True)
+class _Source:
+    """Where settings come from: its name, the outermost dataclass (for misplaced keys), the class of errors."""
+
+    where: str
+    outermost: Any
+    error: type[UserError]
+
+
+def _fields(cls: Any) -> dict[str, "dataclasses.Field[Any]"]:
+    return {field.name: field for field in dataclasses.fields(cls) if field.init}
+
+
+def _read_table(cls: Any, value: object, place: str, source: _Source) -> Partial[Any]:
     if not isinstance(value, Mapping):
-        raise UserError(f"{place} in {where}: expected a table of settings, got {value!r}")
-    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+        raise source.error(f"{place} in {source.where}: expected a table of settings, got {value!r}")
+    names = list(_fields(cls))
     hints = typing.get_type_hints(cls)
     for key in value:
-        if key not in fields:
-            advice = _nearest(key, place, list(fields), outermost)
-            raise UserError(f"unknown key {_join(place, key)} in {where}: {advice}")
-    for key, field in fields.items():
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and key not in value:
-            raise UserError(f"{_join(place, key)} is missing in {where}")
+        if key not in names:
+            advice = _nearest(key, place, names, source.outermost)
+            raise source.error(f"unknown key {_join(place, key)} in {source.where}: {advice}")
     values = {key: _read(hints[key], x, _join(place, key), source) for key, x in value.items()}
-    try:
-        return cls(**values)
-    except ValueError as error:  # from __post_init__, which does not know its place
-        raise UserError(f"{f'{place} in ' if place else ''}{where}: {error}") from error
+    return Partial(cls=cls, values=values, where=source.where, place=place, error=source.error)
 
 
-def _read(hint: Any, value: object, place: str, source: tuple[str, Any]) -> object:
+def _built(value: Any) -> Any:
+    """The value of a field: what is still partial is built."""
+    if isinstance(value, Partial):
+        return value.build()
+    return tuple(map(_built, value)) if isinstance(value, tuple) else value
+
+
+def _read(hint: Any, value: object, place: str, source: _Source) -> object:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(value) and isinstance(value, hint):
         return value
     if dataclasses.is_dataclass(hint):
-        return _read_dataclass(hint, value, place, source)
+        return _read_table(hint, value, place, source)
     if origin in (Union, types.UnionType) and len(arguments) == 2 and types.NoneType in arguments:
         if value is None or value == "none":
             return None
@@ -152,7 +270,7 @@ def _read(hint: Any, value: object, place: str, source: tuple[str, Any]) -> obje
             return hint(value)
     else:
         raise TypeError(f"{place}: settings of type {hint} are not supported")
-    raise UserError(f"{place} in {source[0]}: expected {expected}, got {value!r}")
+    raise source.error(f"{place} in {source.where}: expected {expected}, got {value!r}")
 
 
 def _nearest(key: str, place: str, siblings: Sequence[str], outermost: Any) -> str:

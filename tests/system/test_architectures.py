@@ -12,8 +12,8 @@ from dragoman.comparison.compare import compare
 from dragoman.comparison.trial import find_result
 from dragoman.errors import UserError
 from dragoman.run import train
-from dragoman.run.config import merge
 from dragoman.search.config import SearchConfig
+from dragoman.settings import merge
 from dragoman.translation.translator import Translator
 from tests.support.command_line import dragoman
 from tests.support.number_words import split_numbers

@@ -14,8 +14,8 @@ from dragoman.data.readers import Pair
 from dragoman.errors import UserError
 from dragoman.files import exclusive
 from dragoman.run import train
-from dragoman.run.config import merge
 from dragoman.search.config import SearchConfig
+from dragoman.settings import merge
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
 from dragoman.training.stopping import Stopped

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import UserError
-from dragoman.settings import apply_overrides, differences, from_mapping, load_toml, to_mapping
+from dragoman.errors import ModelError, SettingsError, UserError
+from dragoman.settings import (
+    Partial,
+    apply_overrides,
+    differences,
+    from_mapping,
+    load_toml,
+    merge,
+    read_partial,
+    to_mapping,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,3 +267,68 @@ def test_differences_name_key_and_both_values() -> None:
         "training.clip: None -> {'norm': 1.0}",
     ]
     assert differences({"gone": 1}, {"new": 2}) == ["gone: 1 -> (absent)", "new: (absent) -> 2"]
+
+
+def test_later_run_files_win_key_by_key() -> None:
+    assert merge({"a": {"x": 1, "y": 2}, "b": 1}, {"a": {"y": 3}}, {"b": {"z": 4}}) == {
+        "a": {"x": 1, "y": 3},
+        "b": {"z": 4},
+    }
+
+
+def partial(text: str) -> Partial[Run]:
+    return read_partial(Run, apply_overrides({}, text.split("\n") if text else []), "run.toml")
+
+
+def test_partial_settings_know_what_is_given() -> None:
+    some = partial("training.steps=5\ntraining.minutes=none\ntraining.clip=none")
+    assert some.get("training.steps", 0) == 5
+    assert some.get("training.minutes", 3.0) is None
+    assert some.get("training.rate", 0.25) == some.get("training.clip.norm", 0.25) == 0.25
+    assert some.get("name", "unnamed") == "unnamed"
+    assert some.has("training.minutes")
+    assert some.has("training")
+    assert not some.has("training.rate")
+    assert not some.has("out")
+    with pytest.raises(AssertionError, match="Training has no field stpes"):
+        some.has("training.stpes")
+
+
+def test_partial_settings_replace_those_of_a_base_table_by_table() -> None:
+    base = Run(name="base", training=Training(steps=7, rate=0.1, clip=Clip(norm=3.0)), clips=(Clip(),))
+    assert partial("").over(base) == base
+    changed = partial("training.steps=8\ntraining.clip.norm=2\nclips=[{norm = 5}, {}]").over(base)
+    assert changed == Run(
+        name="base", training=Training(steps=8, rate=0.1, clip=Clip(norm=2.0)), clips=(Clip(norm=5.0), Clip())
+    )
+    assert partial("training.clip=none").over(base).training.clip is None
+    without = Run(name="base", training=Training(clip=None))
+    assert partial("training.clip.norm=2").over(without).training.clip == Clip(norm=2.0)
+    assert base == Run(name="base", training=Training(steps=7, rate=0.1, clip=Clip(norm=3.0)), clips=(Clip(),))
+
+
+def test_partial_settings_may_hold_a_dataclass_that_is_built_already() -> None:
+    built = Training(steps=3)
+    some = read_partial(Run, {"name": "x", "training": built}, "run.toml")
+    assert some.build().training is built
+    assert some.over(Run(name="y", training=Training(rate=0.9))).training is built
+
+
+def test_what_partial_settings_contradict_names_its_place() -> None:
+    bad = partial("name=x\ntraining.clip.norm=-1")
+    for finish in (bad.build, lambda: bad.over(Run(name="y"))):
+        with pytest.raises(SettingsError, match=r"^training\.clip in run\.toml: norm must be above 0, not -1\.0$"):
+            finish()
+    with pytest.raises(SettingsError, match=r"^name is missing in run\.toml$"):
+        partial("training.steps=1").build()
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [{"nmae": "x"}, {}, {"name": 5}, {"name": "x", "training": {"clip": {"norm": 0}}}, {"name": "x", "clips": 1}],
+)
+def test_the_caller_says_which_error_a_mistake_is(mapping: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        from_mapping(Run, mapping, "run.toml")
+    with pytest.raises(ModelError):
+        from_mapping(Run, mapping, "config.json", error=ModelError)

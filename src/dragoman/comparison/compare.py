@@ -15,13 +15,13 @@ from rich.console import Console
 from dragoman.comparison.matching import matched, parameter_count
 from dragoman.comparison.studies import Study, Variant, study_named
 from dragoman.comparison.trial import Result, Trial, find_result, run_trial
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import write_atomically
 from dragoman.models.config import ModelConfig, read_model_config
 from dragoman.models.presets import preset
-from dragoman.run.config import merge
+from dragoman.run.config import draft, read_settings
 from dragoman.run.plan import Plan, load_plan
-from dragoman.settings import differences, to_mapping
+from dragoman.settings import differences, merge, to_mapping
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests
 
 REQUEST_FILE = "study.json"
@@ -78,17 +78,20 @@ def compare(
         console: where progress is told.
 
     Raises:
-        UserError: for a bad study, corpus or setting, or when `out` holds another comparison.
+        UserError: for a bad study, corpus or setting, or when `out` holds another comparison. A bad setting is
+            reported before anything is written.
         Stopped: on SIGINT or SIGTERM, after saving; the same call goes on.
     """
     console = console or Console(stderr=True, soft_wrap=True)
     chosen = study_named(study)
     if not minutes > 0:
-        raise UserError(f"minutes must be above 0, not {minutes}")
+        raise SettingsError(f"minutes must be above 0, not {minutes}")
     settings = settings or {}
     training = settings.get("training", {})
     if isinstance(training, Mapping) and {"steps", "minutes"} & training.keys():
-        raise UserError("the budget of a comparison is --minutes, for every variant: leave training.steps and .minutes")
+        raise SettingsError(
+            "the budget of a comparison is --minutes, for every variant: leave training.steps and .minutes"
+        )
     if "preset" in settings:
         # An architecture that lacks it should show now, not after others have been trained.
         for variant in chosen.variants:
@@ -101,23 +104,27 @@ def compare(
         "test": test,
         "settings": json.loads(json.dumps(settings)),
     }
+    first = reference_settings(chosen.variants[0], settings, minutes)
+    draft(read_settings(first))
     _remember(out, request)
     with stop_requests() as stop:
         trials = _Trials(tuple(corpora), validation, test, out, console, stop)
-        return _run(chosen, request, merge(DEFAULTS, settings), trials)
+        return _run(chosen, request, first, trials)
+
+
+def reference_settings(reference: Variant, settings: Mapping[str, Any], minutes: float) -> dict[str, Any]:
+    """Return what the run file of a study's first variant says: the user's settings over the defaults of studies."""
+    return merge(
+        DEFAULTS,
+        settings,
+        {"architecture": reference.architecture, "model": reference.model, "training": reference.training},
+        {"training": {"minutes": minutes}},
+    )
 
 
 def _run(study: Study, request: dict[str, Any], settings: Mapping[str, Any], trials: "_Trials") -> Comparison:
     reference = study.variants[0]
-    first = trials.result(
-        reference.name,
-        BY_TIME,
-        merge(
-            settings,
-            {"architecture": reference.architecture, "model": reference.model, "training": reference.training},
-            {"training": {"minutes": request["minutes"]}},
-        ),
-    )
+    first = trials.result(reference.name, BY_TIME, settings)
     plan = load_plan(trials.directory(reference.name, BY_TIME) / "run")
     resolved = {variant.name: variant_settings(variant, plan, matching=study.matched) for variant in study.variants}
     by_time = [first, *(trials.result(each.name, BY_TIME, resolved[each.name]) for each in study.variants[1:])]
@@ -202,7 +209,7 @@ class _Trials:
         self._wait_for(process)
         result = find_result(directory)
         if result is None:
-            raise UserError(f"{name} failed: see above; the same command goes on from there")
+            raise StorageError(f"{name} failed: see above; the same command goes on from there")
         return result
 
     def _wait_for(self, process: BaseProcess) -> None:
@@ -238,7 +245,8 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
     """Write what is asked for; the same request goes on with the same comparison.
 
     Raises:
-        UserError: when `out` holds another one, or other files.
+        SettingsError: when `out` holds another one, or other files.
+        StorageError: when what it holds is damaged.
     """
     path = out / REQUEST_FILE
     begun = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
@@ -246,16 +254,16 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
         try:
             asked = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise UserError(f"{path} is damaged ({error}): give another --out") from error
+            raise StorageError(f"{path} is damaged ({error}): give another --out") from error
         changed = differences(asked, request)
         if changed:
-            raise UserError(
+            raise SettingsError(
                 f"{out} holds another comparison:\n  "
                 + "\n  ".join(changed)
                 + "\ngive the same command to go on with it, or another --out"
             )
         return
     if out.exists() and not path.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} holds other files, not a comparison: give another --out")
+        raise SettingsError(f"{out} holds other files, not a comparison: give another --out")
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(request, indent=2) + "\n").encode())

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.device import peak_memory
-from dragoman.errors import UserError
+from dragoman.errors import StorageError
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
 from dragoman.files import write_atomically
 from dragoman.run.plan import load_plan
@@ -86,7 +86,7 @@ def find_result(directory: Path) -> Result | None:
     """The figures that an earlier call left; None when the trial has not been finished.
 
     Raises:
-        UserError: when the file is damaged.
+        StorageError: when the file is damaged.
     """
     path = directory / RESULT_FILE
     if not path.exists():
@@ -94,8 +94,8 @@ def find_result(directory: Path) -> Result | None:
     try:
         mapping = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}): remove it, and the model is measured again") from error
-    return from_mapping(Result, mapping, str(path))
+        raise StorageError(f"{path} is damaged ({error}): remove it, and the model is measured again") from error
+    return from_mapping(Result, mapping, str(path), error=StorageError)
 
 
 def run_trial(trial: Trial) -> None:

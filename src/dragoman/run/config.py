@@ -1,18 +1,25 @@
-"""Everything that a run file can say, and what is chosen where it is silent."""
+"""Everything that a run file can say, and what is chosen where it says nothing.
+
+A run file is read once, into `UserSettings`: each key and type is checked. What is chosen for the corpus and the budget
+is a complete `RunConfig`, and the user's settings are laid over it (`resolve`).
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
-from dragoman.errors import UserError
-from dragoman.models.config import ARCHITECTURES, ModelConfig, read_model_config
+from dragoman.errors import SettingsError
+from dragoman.models.config import ARCHITECTURES, ModelConfig
 from dragoman.models.presets import preset
-from dragoman.settings import to_mapping
+from dragoman.settings import Partial, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
+
+# What messages call the user's settings.
+SOURCE = "the settings"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +37,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.max_length < 1 or self.validation_pairs < 1:
-            raise ValueError("max_length and validation_pairs must be at least 1")
+            raise SettingsError("max_length and validation_pairs must be at least 1")
         if not 0 < self.validation_share < 1:
-            raise ValueError(f"validation_share must be between 0 and 1, not {self.validation_share}")
+            raise SettingsError(f"validation_share must be between 0 and 1, not {self.validation_share}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +58,95 @@ class RunConfig:
     training: TrainingConfig
 
 
-def choose_by_size(pairs: int, characters: int = 0, architecture: object = "transformer") -> dict[str, Any]:
-    """Settings that suit a corpus of so many pairs, with so many different characters.
+@dataclass(frozen=True, kw_only=True)
+class UserSettings:
+    """What a run file says, each key and type checked.
+
+    run     everything but the [model] table
+    model   the [model] table, of the architecture that `run` names
+    """
+
+    run: Partial[RunConfig]
+    model: Partial[ModelConfig]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSize:
+    """What the choices depend on.
+
+    pairs           to train on
+    characters      distinct characters of the training text
+    target_tokens   of the prepared corpus; 0 before it is prepared
+    """
+
+    pairs: int = 0
+    characters: int = 0
+    target_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeChoice:
+    """Settings that suit the size of a corpus.
+
+    pre_norm   put the norm before each sub-layer, in models that have that setting
+    """
+
+    preset: str
+    vocabulary_size: int
+    batch_tokens: int
+    accumulate: int = 1
+    pre_norm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The budget that the user gave; `by_clock`: as minutes, not as updates."""
+
+    steps: int | None = None
+    minutes: float | None = None
+    by_clock: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetChoice:
+    """Settings that suit a budget.
+
+    batch_tokens   in place of those that suit the size; None: those
+    dropout        of the model; None: the preset's
+    """
+
+    schedule: ScheduleConfig
+    training: TrainingConfig
+    batch_tokens: int | None = None
+    dropout: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A run with every choice made but those of the model that need its vocabulary, see `model_config`.
+
+    model   settings of the model that replace those of the preset, later ones those of earlier ones
+    """
+
+    run: RunConfig
+    model: tuple[Partial[ModelConfig], ...]
+
+
+def read_settings(settings: Mapping[str, object]) -> UserSettings:
+    """Check each key and each type of what a run file says.
+
+    Raises:
+        SettingsError: for an unknown key, an unknown architecture, or a value of another type.
+    """
+    run = read_partial(RunConfig, {key: value for key, value in settings.items() if key != "model"}, SOURCE)
+    model = settings.get("model", {})
+    if not isinstance(model, Mapping):
+        raise SettingsError(f"model must be a table of settings, not {model!r}")
+    return UserSettings(run=run, model=_model_settings(run.get("architecture", RunConfig.architecture), model))
+
+
+def choose_by_size(pairs: int, characters: int = 0) -> SizeChoice:
+    """Return settings that suit a corpus of so many pairs, with so many distinct characters.
 
     Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
     Neural Machine Translation", 2019). Pre-norm spares them the long warm-up that post-norm needs.
@@ -60,91 +154,120 @@ def choose_by_size(pairs: int, characters: int = 0, architecture: object = "tran
     # Of Chinese, thousands of characters are subwords of their own: words need room beside them.
     room = 1000 * (characters // 1000)
     if pairs < 200_000:
-        return {
-            "preset": "small",
-            "model": {"norm_placement": "pre"} if _has_setting(architecture, "norm_placement") else {},
-            "tokenizer": {"vocabulary_size": (4000 if pairs < 50_000 else 8000) + room},
-            "batching": {"batch_tokens": 1024},
-        }
+        vocabulary_size = (4000 if pairs < 50_000 else 8000) + room
+        return SizeChoice(preset="small", vocabulary_size=vocabulary_size, batch_tokens=1024, pre_norm=True)
     if pairs < 2_000_000:
-        return {
-            "preset": "base",
-            "tokenizer": {"vocabulary_size": 16_000 + room},
-            "batching": {"batch_tokens": 8192},
-        }
-    return {
-        "preset": "base",
-        "tokenizer": {"vocabulary_size": 37_000},
-        "batching": {"batch_tokens": 12_500},
-        "training": {"accumulate": 2},
-    }
+        return SizeChoice(preset="base", vocabulary_size=16_000 + room, batch_tokens=8192)
+    return SizeChoice(preset="base", vocabulary_size=37_000, batch_tokens=12_500, accumulate=2)
 
 
-def choose_by_budget(pairs: int, updates_per_epoch: int, training: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that suit the budget; without one, a number of updates is chosen.
+def choose_by_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> BudgetChoice:
+    """Return settings that suit the budget; without one, a number of updates is chosen.
 
     By the clock, the number of updates is unknown: the learning rate follows the time and falls to zero,
     which is worth several BLEU to a short run. Where few minutes meet a small corpus, Muon's updates are worth
     more than the greater number of Adam's. Otherwise it is the paper's schedule, its warm-up cut to a
     tenth of a run that is short for it. Who sees a small corpus many times needs more dropout.
     """
-    if "minutes" in training:
+    if budget.by_clock:
+        # The user's own number replaces this one.
+        training = TrainingConfig(minutes=1, validations=5)
         # As measured: benchmarks/RESULTS.md.
-        if isinstance(training["minutes"], int | float) and training["minutes"] < 20 and pairs < 200_000:
-            return {
-                "batching": {"batch_tokens": 2048},
-                "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.002},
-                "training": {"optimizer": "muon", "validations": 3},
-            }
-        return {
-            "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
-            "training": {"validations": 5},
-        }
-    steps = training.get("steps")
+        if budget.minutes is not None and budget.minutes < 20 and pairs < 200_000:
+            return BudgetChoice(
+                schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.002),
+                training=replace(training, optimizer="muon", validations=3),
+                batch_tokens=2048,
+            )
+        return BudgetChoice(
+            schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.001), training=training
+        )
+    steps = budget.steps
     if steps is None:
         # About as many epochs as pay: 60 of a small corpus, 3 of a huge one.
         epochs = min(60.0, max(3.0, 1_500_000 / max(pairs, 1)))
         steps = max(1000, min(100_000, round(epochs * updates_per_epoch)))
-    return {
-        "model": {"dropout": 0.3} if pairs < 50_000 else {},
-        "schedule": {"kind": "paper", "warmup": max(1, min(4000, int(steps) // 10))},
-        "training": {"steps": steps},
-    }
+    return BudgetChoice(
+        schedule=ScheduleConfig(kind="paper", warmup=max(1, min(4000, steps // 10))),
+        # What is wrong with the user's own number is reported when it is laid over this.
+        training=TrainingConfig(steps=max(1, steps)),
+        dropout=0.3 if pairs < 50_000 else None,
+    )
 
 
-def _has_setting(architecture: object, name: str) -> bool:
-    """Whether the model has such a setting; not if the architecture is unknown, which is reported elsewhere."""
-    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        return False
-    return name in {each.name for each in fields(ARCHITECTURES[architecture])}
-
-
-def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay mappings over each other, tables key by key; the last one wins."""
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            below = merged.get(key)
-            if isinstance(value, Mapping) and isinstance(below, Mapping):
-                merged[key] = merge(below, value)
-            else:
-                merged[key] = value
-    return merged
-
-
-def model_config(config: RunConfig, overrides: object, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
-    """The preset for vocabularies of these sizes, with the [model] table of the run file over it.
+def resolve(user: UserSettings, corpus: CorpusSize) -> Resolved:
+    """Lay the user's settings over what suits the corpus and the budget.
 
     Raises:
-        UserError: for an unknown architecture or preset, an unknown key, or values that contradict each other.
+        SettingsError: for values that are out of range or contradict each other.
     """
-    if not isinstance(overrides, Mapping):
-        raise UserError(f"model must be a table of settings, not {overrides!r}")
-    start = preset(
-        config.preset,
-        source_vocabulary,
-        target_vocabulary,
-        joint=config.tokenizer.joint,
-        architecture=config.architecture,
+    by_size = choose_by_size(corpus.pairs, corpus.characters)
+    by_budget = choose_by_budget(corpus.pairs, _updates_per_epoch(user, by_size, corpus), _budget(user))
+    chosen = RunConfig(
+        preset=by_size.preset,
+        tokenizer=TokenizerConfig(vocabulary_size=by_size.vocabulary_size),
+        batching=BatchingConfig(batch_tokens=by_budget.batch_tokens or by_size.batch_tokens),
+        schedule=by_budget.schedule,
+        training=replace(by_budget.training, accumulate=by_size.accumulate),
     )
-    return read_model_config(config.architecture, {**to_mapping(start), **overrides}, "the settings")
+    run = user.run.over(chosen)
+    return Resolved(run=run, model=(_chosen_model(run.architecture, by_size, by_budget), user.model))
+
+
+def draft(user: UserSettings) -> RunConfig:
+    """Check the settings before any corpus is read (a mistake must not cost minutes); return the run they describe.
+
+    What depends on the corpus is chosen as for an empty one.
+
+    Raises:
+        SettingsError: for values that are out of range or contradict each other.
+    """
+    resolved = resolve(user, CorpusSize())
+    model_config(resolved, source_vocabulary=1000, target_vocabulary=1000)
+    return resolved.run
+
+
+def model_config(resolved: Resolved, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
+    """Return the preset for vocabularies of these sizes, with the run's settings of the model over it.
+
+    Raises:
+        SettingsError: for an unknown preset, or values that contradict each other.
+    """
+    run = resolved.run
+    config = preset(
+        run.preset, source_vocabulary, target_vocabulary, joint=run.tokenizer.joint, architecture=run.architecture
+    )
+    for settings in resolved.model:
+        config = settings.over(config)
+    return config
+
+
+def _updates_per_epoch(user: UserSettings, by_size: SizeChoice, corpus: CorpusSize) -> int:
+    batch_tokens = user.run.get("batching.batch_tokens", by_size.batch_tokens)
+    accumulate = user.run.get("training.accumulate", by_size.accumulate)
+    # Neither may be below 1, which is reported when the settings are complete.
+    return corpus.target_tokens // max(1, batch_tokens * accumulate)
+
+
+def _budget(user: UserSettings) -> Budget:
+    return Budget(
+        steps=user.run.get("training.steps", TrainingConfig.steps),
+        minutes=user.run.get("training.minutes", TrainingConfig.minutes),
+        by_clock=user.run.has("training.minutes"),
+    )
+
+
+def _chosen_model(architecture: str, by_size: SizeChoice, by_budget: BudgetChoice) -> Partial[ModelConfig]:
+    chosen: dict[str, object] = {}
+    if by_size.pre_norm and "norm_placement" in {each.name for each in fields(ARCHITECTURES[architecture])}:
+        chosen["norm_placement"] = "pre"
+    if by_budget.dropout is not None:
+        chosen["dropout"] = by_budget.dropout
+    return _model_settings(architecture, chosen)
+
+
+def _model_settings(architecture: str, settings: Mapping[str, Any]) -> Partial[ModelConfig]:
+    if architecture not in ARCHITECTURES:
+        raise SettingsError(f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}")
+    cls: type[ModelConfig] = ARCHITECTURES[architecture]
+    return read_partial(cls, settings, SOURCE, place="model")

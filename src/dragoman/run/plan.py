@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,10 @@ from rich.console import Console
 
 from dragoman.data.readers import parse_corpus
 from dragoman.device import return_freed_memory
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError, StorageError
 from dragoman.files import write_atomically
 from dragoman.models.config import ModelConfig, read_model_config
-from dragoman.run.config import RunConfig, choose_by_budget, choose_by_size, merge, model_config
+from dragoman.run.config import CorpusSize, RunConfig, draft, model_config, read_settings, resolve
 from dragoman.run.preparation import build_corpus, build_tokenizer, write_clean_text
 from dragoman.settings import differences, from_mapping, to_mapping
 
@@ -37,7 +37,7 @@ class Plan:
 def make_request(corpora: Sequence[str], validation: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What the user asked for, with size and time of every file: the same request goes on with the same run."""
     if not corpora:
-        raise UserError("name at least one corpus to train on")
+        raise SettingsError("name at least one corpus to train on")
     named = [*corpora, validation] if validation is not None else corpora
     paths = [Path(path) for name in named for path in parse_corpus(name).paths]
     files = {str(path): path.stat() for path in paths if path.is_file()}
@@ -53,7 +53,9 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
     """The plan that an earlier call with the same request wrote; None when there is no run yet.
 
     Raises:
-        UserError: when the run there was asked for differently, or run.json is damaged.
+        SettingsError: when the run there was asked for differently.
+        CorpusError: when a corpus has changed since.
+        StorageError: when run.json is damaged.
     """
     if not (run / "run.json").exists():
         return None
@@ -65,7 +67,7 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
     without_files = [{key: value for key, value in each.items() if key != "files"} for each in (begun, request)]
     changed = differences(*without_files)
     if changed:
-        raise UserError(
+        raise SettingsError(
             f"{run.parent} holds a run with other settings:\n  "
             + "\n  ".join(changed)
             + "\ngive the same command to go on with it, or another --out to start anew"
@@ -77,53 +79,54 @@ def load_plan(run: Path) -> Plan:
     """Read run.json of a run that has begun.
 
     Raises:
-        UserError: when it is damaged, or of another version.
+        StorageError: when it is damaged, or of another version.
     """
     path = run / "run.json"
     try:
         mapping = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{path} is damaged: {error}") from error
+        raise StorageError(f"{path} is damaged: {error}") from error
+    if not isinstance(mapping, dict):
+        raise StorageError(f"{path} is damaged: it is not a JSON object")
     if mapping.get("format") != RUN_FORMAT:
-        raise UserError(
+        raise StorageError(
             f"{path} has format {mapping.get('format')!r}, this version goes on with format {RUN_FORMAT}: finish the "
             "run with the version that began it, or give another --out; the model beside it can be used as it is"
         )
-    config = from_mapping(RunConfig, mapping["config"], str(path))
-    return Plan(
-        request=mapping["request"],
-        config=config,
-        model=read_model_config(config.architecture, mapping["model"], str(path)),
-        **{name: mapping[name] for name in ("training_pairs", "validation_pairs", "trained_length", "format")},
-    )
+    if missing := [field.name for field in fields(Plan) if field.name not in mapping]:
+        raise StorageError(f"{path} is damaged: it lacks {', '.join(missing)}")
+    config = from_mapping(RunConfig, mapping["config"], str(path), error=StorageError)
+    model = read_model_config(config.architecture, mapping["model"], str(path))
+    return Plan(**{**{field.name: mapping[field.name] for field in fields(Plan)}, "config": config, "model": model})
 
 
 def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:
     """Read and clean the corpora, learn the subwords, prepare, choose all that is open; write run.json last.
 
     Raises:
-        UserError: for a bad setting (before any corpus is read) or a bad corpus.
+        SettingsError: for a bad setting, before any corpus is read.
+        CorpusError: for a bad corpus.
     """
-    user = request["settings"]
-    draft = _check(user)
+    user = read_settings(request["settings"])
+    known = draft(user)
     text = write_clean_text(
-        request["corpora"], request["validation"], draft.cleaning, draft.data, run / "text", console
+        request["corpora"], request["validation"], known.cleaning, known.data, run / "text", console
     )
     console.print(text.report.table(), highlight=False)
-    by_size = choose_by_size(text.training_pairs, text.characters, draft.architecture)
-    config, _ = _resolve(user, by_size, text.training_pairs, target_tokens=0)
+    size = CorpusSize(pairs=text.training_pairs, characters=text.characters)
+    config = resolve(user, size).run
     with console.status("learning the subwords"):
         tokenizer = build_tokenizer(text, config)
     return_freed_memory()  # hundreds of megabytes
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
     return_freed_memory()
-    config, model = _resolve(user, by_size, text.training_pairs, corpus.meta.target_tokens)
+    resolved = resolve(user, replace(size, target_tokens=corpus.meta.target_tokens))
     files = {name: {**file, "sha256": _sha256(name)} for name, file in request["files"].items()}
     plan = Plan(
         request={**request, "files": files},
-        config=config,
-        model=model_config(config, model, tokenizer.source_size, tokenizer.target_size),
+        config=resolved.run,
+        model=model_config(resolved, tokenizer.source_size, tokenizer.target_size),
         training_pairs=len(corpus),
         validation_pairs=text.validation_pairs,
         trained_length=int(max(corpus.source_lengths.max(), 1)),
@@ -136,11 +139,11 @@ def _refuse_changed(name: str, begun: dict[str, Any], now: dict[str, Any]) -> No
     """A file is what it was if size and time say so; if only the time differs, its bytes decide.
 
     Raises:
-        UserError: when it is another one.
+        CorpusError: when it is another one.
     """
     if begun["size"] == now["size"] and (begun["modified"] == now["modified"] or begun["sha256"] == _sha256(name)):
         return
-    raise UserError(
+    raise CorpusError(
         f"{name} has changed since this run began ({begun['size']:,} bytes then, {now['size']:,} now): put the former "
         "file back to go on, or give another --out to train on the new one"
     )
@@ -149,29 +152,3 @@ def _refuse_changed(name: str, begun: dict[str, Any], now: dict[str, Any]) -> No
 def _sha256(path: str) -> str:
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check(user: Mapping[str, Any]) -> RunConfig:
-    """Check the user's settings before any corpus is read: a misspelt key must not cost minutes."""
-    training = user.get("training", {})
-    given = isinstance(training, Mapping) and ("steps" in training or "minutes" in training)
-    # A peak suits every schedule.
-    neutral = {"schedule": {"peak_learning_rate": 0.001}, "training": {} if given else {"steps": 1}}
-    layered = merge(choose_by_size(0, architecture=user.get("architecture", "transformer")), neutral, user)
-    overrides = layered.pop("model", {})
-    config = from_mapping(RunConfig, layered, "the settings")
-    model_config(config, overrides, source_vocabulary=1000, target_vocabulary=1000)
-    return config
-
-
-def _resolve(
-    user: Mapping[str, Any], by_size: Mapping[str, Any], pairs: int, target_tokens: int
-) -> tuple[RunConfig, dict[str, Any]]:
-    """The user's settings over what suits the corpus and the budget; and the [model] table."""
-    layered = merge(by_size, user)
-    training = layered.get("training", {})
-    update_tokens = layered["batching"]["batch_tokens"] * training.get("accumulate", 1)
-    by_budget = choose_by_budget(pairs, target_tokens // update_tokens, training)
-    layered = merge(by_size, by_budget, user)
-    overrides = layered.pop("model", {})
-    return from_mapping(RunConfig, layered, "the settings"), overrides

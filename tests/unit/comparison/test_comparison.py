@@ -13,29 +13,27 @@ from dragoman.comparison.matching import matched, parameter_count, with_width
 from dragoman.comparison.report import markdown, page, write_report
 from dragoman.comparison.studies import STUDIES, Study, Variant, study_named
 from dragoman.comparison.trial import Point, Result, find_result, learning_curve, training_speed
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError, UserError
 from dragoman.models.config import ARCHITECTURES, architecture_of
 from dragoman.models.presets import preset
-from dragoman.run.config import RunConfig, model_config
+from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.run.plan import Plan
-from dragoman.settings import from_mapping, to_mapping
+from dragoman.settings import to_mapping
 from dragoman.training.events import Event
 
 
 def reference(name: str = "small") -> Plan:
     """A run with every choice made, as the first trial leaves it."""
-    config = from_mapping(
-        RunConfig,
-        {
-            "preset": name,
-            "tokenizer": {"vocabulary_size": 4000},
-            "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
-            "training": {"minutes": 5},
-        },
-        "test",
-    )
-    model = model_config(config, {"norm_placement": "pre", "dropout": 0.15}, 4000, 4000)
-    return Plan(request={}, config=config, model=model, training_pairs=1000, validation_pairs=10, trained_length=100)
+    settings = {
+        "preset": name,
+        "tokenizer": {"vocabulary_size": 4000},
+        "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
+        "training": {"minutes": 5},
+        "model": {"norm_placement": "pre", "dropout": 0.15},
+    }
+    found = resolve(read_settings(settings), CorpusSize(pairs=1000))
+    model = model_config(found, 4000, 4000)
+    return Plan(request={}, config=found.run, model=model, training_pairs=1000, validation_pairs=10, trained_length=100)
 
 
 EVERY = [(name, variant) for name, study in STUDIES.items() for variant in study.variants]
@@ -47,9 +45,8 @@ def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_
 ) -> None:
     plan, study = reference(), study_named(name)
     settings = variant_settings(variant, plan, matching=study.matched)
-    model = settings.pop("model")
-    config = from_mapping(RunConfig, settings, variant.name)
-    built = model_config(config, model, 4000, 4000)
+    found = resolve(read_settings(settings), CorpusSize(pairs=1000))
+    config, built = found.run, model_config(found, 4000, 4000)
     assert architecture_of(built) == variant.architecture
     assert built.dropout == variant.model.get("dropout", 0.15)
     if hasattr(built, "norm_placement"):
@@ -191,6 +188,8 @@ def test_a_comparison_is_refused_before_anything_is_trained(tmp_path: Path) -> N
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"steps": 5}})
     with pytest.raises(UserError, match="universal has no preset 'modern'"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"preset": "modern"})
+    with pytest.raises(SettingsError, match=r"unknown key training\.optimiser .* did you mean training\.optimizer"):
+        compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"optimiser": "adam"}})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UserError, match="holds other files"):

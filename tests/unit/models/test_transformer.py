@@ -15,9 +15,8 @@ from dragoman.models.config import TransformerConfig, read_model_config
 from dragoman.models.presets import PRESETS, base, preset, tiny
 from dragoman.models.transformer import Transformer, build_transformer
 from dragoman.native import obstacle
-from dragoman.run.config import RunConfig, model_config
+from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.settings import apply_overrides, to_mapping
-from dragoman.training.config import TrainingConfig
 
 # Sennrich et al.'s 37,000 joint subwords of English and German, as in the paper's section 5.1.
 SUBWORDS = 37_000
@@ -190,8 +189,8 @@ def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
 def test_choices_are_reachable_from_a_run_file(override: str) -> None:
     """What the lectures discuss; label smoothing is a setting of the training."""
     table = apply_overrides({"model": {}}, [f"model.{override}"])["model"]
-    run = RunConfig(preset="tiny", training=TrainingConfig(steps=1, label_smoothing=0.0))
-    config = model_config(run, table, 20, 20)
+    settings = {"preset": "tiny", "training": {"steps": 1, "label_smoothing": 0.0}, "model": table}
+    config = model_config(resolve(read_settings(settings), CorpusSize()), 20, 20)
     name, _, value = override.partition("=")
     chosen = getattr(config, name)
     assert chosen is None if override == "d_k=none" else str(chosen) in (value, f"{value}.0")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.run.plan import _check
+from dragoman.run.config import draft, read_settings
 from dragoman.settings import load_toml
 from tests.support.paths import REPOSITORY
 
@@ -13,7 +13,7 @@ RECIPES = sorted((REPOSITORY / "recipes").glob("*.toml"))
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_is_accepted_and_states_a_result(path: Path) -> None:
-    _check(load_toml(path))
+    draft(read_settings(load_toml(path)))
     head = [line for line in path.read_text().splitlines() if line.startswith("#")]
     assert any(line.startswith("# Reached: ") for line in head)
 

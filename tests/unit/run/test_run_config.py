@@ -1,37 +1,62 @@
-"""What is chosen where a run file is silent."""
+"""What is chosen where a run file says nothing, and how the user's settings are laid over it."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from dragoman.errors import UserError
-from dragoman.run.config import RunConfig, choose_by_budget, choose_by_size, merge, model_config
-from dragoman.settings import from_mapping
+from dragoman.run.config import (
+    Budget,
+    CorpusSize,
+    RunConfig,
+    choose_by_budget,
+    choose_by_size,
+    draft,
+    model_config,
+    read_settings,
+    resolve,
+)
+from dragoman.settings import from_mapping, to_mapping
+
+
+def resolved(settings: Mapping[str, object], pairs: int = 20_000, **known: int) -> RunConfig:
+    return resolve(read_settings(settings), CorpusSize(pairs=pairs, **known)).run
 
 
 @pytest.mark.parametrize("pairs", [0, 100, 49_999, 50_000, 199_999, 1_999_999, 50_000_000])
 @pytest.mark.parametrize("training", [{"minutes": 5.0}, {"steps": 70}, {}])
 def test_what_is_chosen_is_a_valid_run_for_every_size_and_budget(pairs: int, training: dict[str, float]) -> None:
-    by_size = choose_by_size(pairs)
-    layered = merge(by_size, choose_by_budget(pairs, pairs // 100, training), {"training": training})
-    model = layered.pop("model", {})
-    config = from_mapping(RunConfig, layered, "test")
-    assert model_config(config, model, 8000, 8000).target_vocabulary == 8000
-    assert (config.training.steps is None) == ("minutes" in training)
+    found = resolve(read_settings({"training": training}), CorpusSize(pairs=pairs, target_tokens=30 * pairs))
+    assert model_config(found, 8000, 8000).target_vocabulary == 8000
+    assert found.run.training.minutes == training.get("minutes")
+    assert (found.run.training.steps is None) == ("minutes" in training)
+    assert found.run.training.steps in (None, 70) or not training
+    # run.json is read back as it was written.
+    assert from_mapping(RunConfig, to_mapping(found.run), "run.json") == found.run
 
 
 def test_the_budget_without_a_word_grows_with_the_corpus_within_bounds() -> None:
-    steps = [choose_by_budget(pairs, pairs // 100, {})["training"]["steps"] for pairs in (10, 20_000, 10**6, 10**9)]
+    steps = [choose_by_budget(pairs, pairs // 100, Budget()).training.steps for pairs in (10, 20_000, 10**6, 10**9)]
     assert steps == [1000, 12_000, 30_000, 100_000]
 
 
-def test_the_warm_up_is_the_papers_or_a_tenth_of_a_short_run() -> None:
-    assert choose_by_budget(0, 0, {"steps": 100_000})["schedule"] == {"kind": "paper", "warmup": 4000}
-    assert choose_by_budget(0, 0, {"steps": 500})["schedule"] == {"kind": "paper", "warmup": 50}
-    assert choose_by_budget(0, 0, {"steps": 1})["schedule"]["warmup"] == 1
+def test_updates_of_an_epoch_are_counted_with_the_users_batches() -> None:
+    size: dict[str, Any] = {"pairs": 100_000, "target_tokens": 1_024_000}
+    assert resolved({}, **size).training.steps == 15 * 1000
+    assert resolved({"batching": {"batch_tokens": 2048}}, **size).training.steps == 15 * 500
+    assert resolved({"training": {"accumulate": 4}}, **size).training.steps == 15 * 250
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(100_000, 4000), (500, 50), (1, 1)])
+def test_the_warm_up_is_the_papers_or_a_tenth_of_a_short_run(steps: int, warmup: int) -> None:
+    schedule = resolved({"training": {"steps": steps}}).schedule
+    assert (schedule.kind, schedule.warmup, schedule.peak_learning_rate) == ("paper", warmup, None)
 
 
 def test_a_short_run_on_a_small_corpus_takes_muon_and_nothing_else_does() -> None:
     def optimizer(pairs: int, training: dict[str, float]) -> object:
-        return choose_by_budget(pairs, 100, training)["training"].get("optimizer", "adam")
+        return resolved({"training": training}, pairs).training.optimizer
 
     assert optimizer(20_000, {"minutes": 5}) == "muon"
     assert optimizer(20_000, {"minutes": 20}) == optimizer(10**6, {"minutes": 5}) == "adam"
@@ -39,27 +64,62 @@ def test_a_short_run_on_a_small_corpus_takes_muon_and_nothing_else_does() -> Non
 
 
 def test_many_characters_get_room_beside_the_words() -> None:
-    assert choose_by_size(20_000, characters=120)["tokenizer"]["vocabulary_size"] == 4000
-    assert choose_by_size(20_000, characters=2500)["tokenizer"]["vocabulary_size"] == 6000
+    assert choose_by_size(20_000, characters=120).vocabulary_size == 4000
+    assert choose_by_size(20_000, characters=2500).vocabulary_size == 6000
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "universal", "recurrent", "convolutional", "oracle", [], 3])
-def test_pre_norm_is_for_those_that_have_a_norm_to_place(architecture: object) -> None:
-    model = choose_by_size(20_000, architecture=architecture)["model"]
-    assert model == ({"norm_placement": "pre"} if architecture in ("transformer", "universal") else {})
+@pytest.mark.parametrize("architecture", ["transformer", "universal", "recurrent", "convolutional"])
+def test_pre_norm_is_for_those_that_have_a_norm_to_place(architecture: str) -> None:
+    user = read_settings({"architecture": architecture})
+    small, large = (model_config(resolve(user, CorpusSize(pairs=pairs)), 100, 100) for pairs in (20_000, 10**7))
+    expected = ("pre", "post") if architecture in ("transformer", "universal") else (None, None)
+    assert (getattr(small, "norm_placement", None), getattr(large, "norm_placement", None)) == expected
+    assert small.dropout == 0.3
+    assert large.dropout != 0.3
 
 
-def test_later_layers_win_key_by_key() -> None:
-    assert merge({"a": {"x": 1, "y": 2}, "b": 1}, {"a": {"y": 3}}, {"b": {"z": 4}}) == {
-        "a": {"x": 1, "y": 3},
-        "b": {"z": 4},
+def test_the_users_settings_win_key_by_key() -> None:
+    user = {
+        "preset": "tiny",
+        "batching": {"window": 7},
+        "schedule": {"peak_learning_rate": 0.5},
+        "training": {"minutes": 3, "validations": 9},
+        "model": {"dropout": 0.25, "norm_placement": "post"},
     }
+    found = resolve(read_settings(user), CorpusSize(pairs=20_000))
+    run = found.run
+    assert (run.preset, run.batching.window, run.batching.batch_tokens) == ("tiny", 7, 2048)
+    assert (run.schedule.kind, run.schedule.warmup, run.schedule.peak_learning_rate) == ("linear", 0.1, 0.5)
+    assert (run.training.minutes, run.training.validations, run.training.optimizer) == (3.0, 9, "muon")
+    model = model_config(found, 100, 100)
+    assert (model.dropout, model.d_model, getattr(model, "norm_placement", None)) == (0.25, 64, "post")
 
 
-def test_the_model_table_must_be_a_table_of_known_keys() -> None:
-    config = RunConfig(training=from_mapping(RunConfig, {"training": {"steps": 1}}, "test").training)
-    with pytest.raises(UserError, match="table"):
-        model_config(config, 5, 1000, 1000)
-    with pytest.raises(UserError, match="d_model"):
-        model_config(config, {"d_modl": 8}, 1000, 1000)
-    assert model_config(config, {"d_model": 8, "heads": 2}, 1000, 1000).d_model == 8
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": 5}, "model must be a table of settings, not 5"),
+        ({"model": {"d_modl": 8}}, r"unknown key model\.d_modl in the settings: did you mean model\.d_model\?"),
+        ({"model": {"d_model": "wide"}}, r"model\.d_model in the settings: expected a whole number, got 'wide'"),
+        ({"model": {"heads": 3}}, "model in the settings: heads must divide d_model"),
+        ({"architecture": "oracle"}, "unknown architecture 'oracle': choose one of transformer, recurrent"),
+        ({"architecture": []}, "architecture in the settings: expected text in quotes"),
+        ({"preset": "enormous"}, "transformer has no preset 'enormous'"),
+        ({"training": {"stpes": 1}}, r"did you mean training\.steps\?"),
+        ({"training": {"steps": 0}}, "training in the settings: steps must be at least 1, not 0"),
+        ({"training": {"minutes": -1}}, "training in the settings: minutes must be above 0"),
+        ({"training": {"steps": 1, "minutes": 1}}, "training in the settings: give a budget: .* not both"),
+        ({"training": {"steps": "none"}}, "training in the settings: give a budget"),
+        ({"training": {"accumulate": 0}}, "training in the settings: accumulate must be at least 1"),
+        ({"batching": {"batch_tokens": 0}}, "batching in the settings: batch_tokens and window"),
+        ({"schedule": {"kind": "linear"}}, "schedule in the settings: give peak_learning_rate"),
+    ],
+)
+def test_a_mistake_is_reported_before_any_corpus_is_read(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        draft(read_settings(settings))
+
+
+def test_a_draft_knows_what_needs_no_corpus() -> None:
+    config = draft(read_settings({"data": {"max_length": 9}, "cleaning": {"max_characters": 99}}))
+    assert (config.data.max_length, config.cleaning.max_characters) == (9, 99)
