@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 
 Precision = Literal["fp32", "bf16"]
 
@@ -24,18 +24,18 @@ def choose_device(name: str) -> torch.device:
     """Turn "auto", "cpu", "cuda" or "cuda:1" into a device; auto takes a GPU when there is one.
 
     Raises:
-        UserError: when the device does not exist here.
+        SettingsError: when the device does not exist here.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UserError(f"unknown device {name!r}: use auto, cpu, cuda or cuda:N") from None
+        raise SettingsError(f"unknown device {name!r}: use auto, cpu, cuda or cuda:N") from None
     if device.type not in ("cpu", "cuda"):
-        raise UserError(f"device {name!r} is not supported: use auto, cpu, cuda or cuda:N")
+        raise SettingsError(f"device {name!r} is not supported: use auto, cpu, cuda or cuda:N")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UserError(f"there is no device {name!r} here: torch sees {torch.cuda.device_count()} GPUs")
+        raise SettingsError(f"there is no device {name!r} here: torch sees {torch.cuda.device_count()} GPUs")
     return device
 
 

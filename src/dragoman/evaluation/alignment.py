@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 Link = tuple[int, int]
 _LINK = re.compile("([0-9]{1,9})([-?p])([0-9]{1,9})")
@@ -62,7 +62,7 @@ def score_alignments(found: Sequence[Collection[Link]], references: Sequence[Ref
 def read_references(lines: Iterable[str], where: str) -> list[Reference]:
     """A reference for each line of a file `where`.
 
-    Raises UserError with the line for what is no link.
+    Raises CorpusError with the line for what is no link.
     """
     references = []
     for number, line in enumerate(lines, 1):
@@ -70,7 +70,7 @@ def read_references(lines: Iterable[str], where: str) -> list[Reference]:
         for text in line.split():
             match = _LINK.fullmatch(text)
             if match is None:
-                raise UserError(
+                raise CorpusError(
                     f"{where}:{number}: {text!r} is no link; write 0-0 for a sure one, 0?0 for a possible one"
                 )
             link = (int(match[1]), int(match[3]))

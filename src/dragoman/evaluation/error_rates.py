@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.evaluation.references import References, check_references, group_references, number_of_references
 from dragoman.evaluation.significance import SAMPLES, SEED, Comparison, Significance, percentage, resample
 from dragoman.evaluation.tables import aligned
@@ -166,7 +166,8 @@ def score_symbols(
     `length_bounds` are the longest sources of the table's rows, in symbols; sources that are longer than all of them
     make a last row. Without any, each row ends at twice the length of the one before (see `doubling_bounds`).
 
-    Raises UserError when the numbers of outputs and references differ or are zero, or the bounds do not rise from 1.
+    Raises CorpusError when the numbers of outputs and references differ or are zero, SettingsError when the bounds do
+    not rise from 1.
     """
     check_references("the outputs", outputs, references)
     assert len(sources) == len(outputs)
@@ -205,9 +206,9 @@ def exact_match(outputs: Sequence[str], pairs: Sequence[tuple[str, str]]) -> flo
 
 
 def check_length_bounds(length_bounds: Sequence[int]) -> None:
-    """Raise UserError unless the bounds rise from at least 1."""
+    """Raise SettingsError unless the bounds rise from at least 1."""
     if any(bound < 1 for bound in length_bounds) or any(a >= b for a, b in pairwise(length_bounds)):
-        raise UserError(f"length bounds must rise and be at least 1, got {' '.join(map(str, length_bounds))}")
+        raise SettingsError(f"length bounds must rise and be at least 1, got {' '.join(map(str, length_bounds))}")
 
 
 def doubling_bounds(lengths: Sequence[int]) -> list[int]:
@@ -236,7 +237,7 @@ def compare_symbols(
 ) -> Significance:
     """Paired bootstrap of the error rates of systems, given as {name: outputs}, against the one named `baseline`.
 
-    Raises UserError when numbers of outputs and references differ or are zero.
+    Raises CorpusError when numbers of outputs and references differ or are zero.
     """
     for name, outputs in systems.items():
         check_references(f"the outputs of {name}", outputs, references)

@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError
 
 # What sacrebleu can do without further packages or downloads.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
@@ -60,7 +60,7 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], *, 
     TER counts Chinese and Japanese by characters too. TER slows down with the cube of a sentence's
     length: a sentence of 500 words may take a second.
 
-    Raises UserError when the numbers of lines differ or are zero, and for an unknown tokenizer.
+    Raises CorpusError when the numbers of lines differ or are zero, SettingsError for an unknown tokenizer.
     """
     check_parallel("the hypotheses", hypotheses, references)
     check_tokenizer(tokenize)
@@ -94,10 +94,10 @@ def bleu_tokenizer_for(target_language: str | None) -> str:
 def perplexity(log_probability_sum: float, tokens: int) -> float:
     """exp(-log_probability_sum / tokens), of natural logarithms; infinite when too large.
 
-    Raises UserError when there are no tokens.
+    Raises CorpusError when there are no tokens.
     """
     if tokens < 1:
-        raise UserError(f"perplexity over {tokens} tokens; there must be at least one")
+        raise CorpusError(f"perplexity over {tokens} tokens; there must be at least one")
     try:
         return math.exp(-log_probability_sum / tokens)
     except OverflowError:
@@ -105,17 +105,17 @@ def perplexity(log_probability_sum: float, tokens: int) -> float:
 
 
 def check_parallel(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raise UserError unless there are as many hypotheses as references, and some."""
+    """Raise CorpusError unless there are as many hypotheses as references, and some."""
     if len(hypotheses) != len(references):
-        raise UserError(
+        raise CorpusError(
             f"{what} have {len(hypotheses)} lines, the references {len(references)}; "
             "line n of one must translate what line n of the other does"
         )
     if not references:
-        raise UserError("nothing to score: there are no lines")
+        raise CorpusError("nothing to score: there are no lines")
 
 
 def check_tokenizer(tokenize: str) -> None:
-    """Raise UserError unless BLEU can use this tokenizer here."""
+    """Raise SettingsError unless BLEU can use this tokenizer here."""
     if tokenize not in TOKENIZERS:
-        raise UserError(f"no BLEU tokenizer {tokenize!r}; choose from {', '.join(TOKENIZERS)}")
+        raise SettingsError(f"no BLEU tokenizer {tokenize!r}; choose from {', '.join(TOKENIZERS)}")

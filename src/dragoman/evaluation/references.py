@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 # The references of one source: at least one.
 References = Sequence[str]
@@ -22,11 +22,13 @@ def group_references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def check_references(what: str, outputs: Sequence[str], references: Sequence[References]) -> None:
-    """Raise UserError unless there are as many outputs as sources with references, and some."""
+    """Raise CorpusError unless there are as many outputs as sources with references, and some."""
     if len(outputs) != len(references):
-        raise UserError(f"{what} are {len(outputs)}, but {len(references)} sources have references; give one for each")
+        raise CorpusError(
+            f"{what} are {len(outputs)}, but {len(references)} sources have references; give one for each"
+        )
     if not references:
-        raise UserError("nothing to score: there are no lines")
+        raise CorpusError("nothing to score: there are no lines")
     assert all(references), "a source without a reference"
 
 

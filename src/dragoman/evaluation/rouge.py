@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.evaluation.metrics import bleu_tokenizer_for
 from dragoman.evaluation.references import References, check_references, number_of_references
 from dragoman.evaluation.significance import SAMPLES, SEED, Comparison, Significance, percentage, resample
@@ -119,7 +119,7 @@ def score_summaries(
     lower case, stemmed (Porter, 1980). Other languages have other letters: lower-cased words by sacrebleu's
     "intl", Chinese by its "zh" and what else has no spaces by its "char", without punctuation and not stemmed.
 
-    Raises UserError when the numbers of lines differ or are zero, or rouge-score is not installed.
+    Raises CorpusError when the numbers of lines differ or are zero, SettingsError when rouge-score is not installed.
     """
     check_references("the summaries", summaries, references)
     assert len(sources) == len(summaries)
@@ -160,9 +160,9 @@ def compare_summaries(
 
 
 def check_installed() -> None:
-    """Raise UserError unless rouge-score can be used."""
+    """Raise SettingsError unless rouge-score can be used."""
     if find_spec("rouge_score") is None:
-        raise UserError("ROUGE needs rouge-score, which is not installed: pip install 'dragoman[summaries]'")
+        raise SettingsError("ROUGE needs rouge-score, which is not installed: pip install 'dragoman[summaries]'")
 
 
 def lead_words(references: Sequence[References]) -> int:

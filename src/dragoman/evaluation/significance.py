@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from dragoman.errors import UserError
+from dragoman.errors import SettingsError
 from dragoman.evaluation.metrics import check_parallel, check_tokenizer
 from dragoman.evaluation.tables import aligned
 
@@ -99,11 +99,11 @@ def paired_bootstrap(
 
     A pure function of its arguments; see `resample`.
 
-    Raises UserError when numbers of lines differ, no lines or no other systems are given, samples < 1,
-    seed < 0, or the tokenizer is unknown.
+    Raises CorpusError when numbers of lines differ or no lines are given, SettingsError when no other systems are
+    given, samples < 1, seed < 0, or the tokenizer is unknown.
     """
     if not others:
-        raise UserError("no system to compare with the baseline")
+        raise SettingsError("no system to compare with the baseline")
     assert BASELINE not in others
     check_tokenizer(tokenize)
     systems = {BASELINE: baseline, **others}
@@ -144,10 +144,10 @@ def resample(
     draws whose difference is as far from the draws' mean difference as the measured difference is
     from zero, counting the measured one as a draw.
 
-    Raises UserError when samples < 1 or seed < 0.
+    Raises SettingsError when samples < 1 or seed < 0.
     """
     if samples < 1 or seed < 0:
-        raise UserError(f"samples is {samples}, seed is {seed}; needed are samples >= 1, seed >= 0")
+        raise SettingsError(f"samples is {samples}, seed is {seed}; needed are samples >= 1, seed >= 0")
     names = [baseline, *(name for name in systems if name != baseline)]
     sentences = len(systems[baseline])
     generator = np.random.default_rng(seed)
