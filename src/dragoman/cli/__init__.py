@@ -2,7 +2,10 @@
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Protocol
 
 import tyro
 
@@ -20,21 +23,29 @@ from dragoman.cli.train import Train
 from dragoman.cli.translate import Translate
 from dragoman.errors import UserError
 
-# Heavy imports (torch) stand inside the verbs' run methods, so that --help answers at once.
-Verb = (
-    Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Translate, tyro.conf.subcommand("translate")]
-    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-    | Annotated[Score, tyro.conf.subcommand("score")]
-    | Annotated[Attention, tyro.conf.subcommand("attention")]
-    | Annotated[Align, tyro.conf.subcommand("align")]
-    | Annotated[Quantize, tyro.conf.subcommand("quantize")]
-    | Annotated[LearnShortlist, tyro.conf.subcommand("shortlist")]
-    | Annotated[Distill, tyro.conf.subcommand("distill")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Corpus, tyro.conf.subcommand("corpus")]
-    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-)
+
+class Verb(Protocol):
+    """What a verb of the command line is: a dataclass of its options, and a method that does the work."""
+
+    def run(self) -> None:
+        """Do what the verb says; heavy imports (torch) stand in here, so that --help answers at once."""
+
+
+# The verbs, in the order of --help. A new one is a file of this room and a line here.
+VERBS: dict[str, type[Verb]] = {
+    "train": Train,
+    "translate": Translate,
+    "evaluate": Evaluate,
+    "score": Score,
+    "attention": Attention,
+    "align": Align,
+    "quantize": Quantize,
+    "shortlist": LearnShortlist,
+    "distill": Distill,
+    "compare": Compare,
+    "corpus": Corpus,
+    "doctor": Doctor,
+}
 
 
 def main() -> None:
@@ -42,29 +53,23 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"dragoman {__version__}")
         return
-    verb = tyro.cli(
-        Verb,
+    sys.exit(_run(read_arguments(sys.argv[1:])))
+
+
+def read_arguments(arguments: Sequence[str]) -> Verb:
+    """Return the verb that the command line names, with its options; exit with 2 when it is no use of a verb."""
+    verbs: list[Any] = [Annotated[cls, tyro.conf.subcommand(name)] for name, cls in VERBS.items()]
+    verb: Verb = tyro.cli(
+        reduce(or_, verbs),
         prog="dragoman",
+        args=arguments,
         description="Train, run and measure translation models on your own translations.",
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff, tyro.conf.UseAppendAction),
     )
-    sys.exit(_run(verb))
+    return verb
 
 
-def _run(
-    verb: Train
-    | Translate
-    | Evaluate
-    | Score
-    | Attention
-    | Align
-    | Quantize
-    | LearnShortlist
-    | Distill
-    | Compare
-    | Corpus
-    | Doctor,
-) -> int:
+def _run(verb: Verb) -> int:
     try:
         verb.run()
         sys.stdout.flush()

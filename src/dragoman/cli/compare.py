@@ -3,10 +3,12 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional
+
+from dragoman.cli.choices import one_of, studies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,7 @@ class Compare:
     """Wall-clock time for each variant; as much again for the second table, at most."""
     out: Path
     """The directory to write: a model for each variant, comparison.md, .html, .png and .svg."""
-    study: Literal["architecture", "positions", "norm", "heads", "depth", "smoothing"] = "architecture"
+    study: Annotated[str, one_of(studies())] = "architecture"
     """What the variants differ in."""
     validation: str | None = None
     """A corpus to validate on; without it, a share of the corpora is held out."""

@@ -66,7 +66,7 @@ class Clean:
         """Read, clean, write."""
         from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
         from dragoman.data.readers import parse_corpus, read_corpora
-        from dragoman.errors import UserError
+        from dragoman.errors import CorpusError
         from dragoman.settings import apply_overrides, from_mapping
 
         config = from_mapping(CleaningConfig, apply_overrides({}, self.set_), "--set")
@@ -74,7 +74,7 @@ class Clean:
         pairs = read_corpora([parse_corpus(name) for name in self.corpora])
         for number, (source, target) in enumerate(clean(pairs, config, report), 1):
             if any(mark in source + target for mark in "\t\n"):
-                raise UserError(f"pair {number} has a tab or line feed, which TSV cannot hold: {source!r}")
+                raise CorpusError(f"pair {number} has a tab or line feed, which TSV cannot hold: {source!r}")
             sys.stdout.buffer.write(f"{source}\t{target}\n".encode())
         print(report.table(), file=sys.stderr)
 

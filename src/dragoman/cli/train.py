@@ -3,10 +3,12 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional
+
+from dragoman.cli.choices import architectures, one_of, presets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +21,9 @@ class Train:
     """The model directory to write."""
     validation: str | None = None
     """A corpus to validate on; without it, a share of the corpora is held out."""
-    model: Literal["transformer", "recurrent", "convolutional", "universal"] | None = None
+    model: Annotated[str, one_of(architectures())] | None = None
     """Architecture of the model: the Transformer, unless a run file says otherwise."""
-    preset: Literal["tiny", "small", "base", "big", "modern", "fast"] | None = None
+    preset: Annotated[str, one_of(presets())] | None = None
     """Size of the model; by default the size of the corpus decides."""
     minutes: float | None = None
     """Train for so long, with the learning rate fitted to it."""
@@ -46,9 +48,11 @@ class Train:
             "target_language": self.target_language,
         }
         settings = read_run_file(self.config, options)
-        if self.minutes is not None:
-            settings["training"] = {**settings.get("training", {}), "minutes": self.minutes}
-            settings["training"].pop("steps", None)
+        training = settings.get("training", {})
+        # What is no table is reported when the settings are read.
+        if self.minutes is not None and isinstance(training, dict):
+            others = {key: value for key, value in training.items() if key != "steps"}
+            settings = {**settings, "training": {**others, "minutes": self.minutes}}
         return apply_overrides(settings, self.set_)
 
     def run(self) -> None:

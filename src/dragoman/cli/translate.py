@@ -5,14 +5,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from dragoman.errors import UserError
+from dragoman.cli.choices import EngineName, PrecisionName
+from dragoman.errors import SettingsError
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
 
 if TYPE_CHECKING:
-    from dragoman.search.config import SamplingConfig
     from dragoman.translation.results import Translation
 
 
@@ -27,27 +28,27 @@ class Translate:
     ensemble: tuple[Path, ...] = ()
     """A further model of the same vocabulary; may be given several times. Probabilities of those that write in the same
     direction are averaged; models of both (tokenizer.right_to_left) rank together what either finds."""
-    beam: int = 4
+    beam: int = SearchConfig.beam
     """Hypotheses kept; 1 is greedy search, the fastest."""
-    length_penalty: float = 1.0
+    length_penalty: float = SearchConfig.length_penalty
     """α of the paper: higher favours longer output."""
-    n_best: int = 1
+    n_best: int = SearchConfig.n_best
     """Alternatives for each line, at most as many as the beam (or samples to draw); needs --json."""
-    max_length_factor: float = 1.0
+    max_length_factor: float = SearchConfig.max_length_factor
     """Output is at most factor x source length + offset subwords long."""
-    max_length_offset: int = 50
+    max_length_offset: int = SearchConfig.max_length_offset
     """See max-length-factor."""
-    min_length_factor: float = 0.0
+    min_length_factor: float = SearchConfig.min_length_factor
     """Output is at least factor x source length + 1 subwords long."""
     sample: bool = False
     """Draw from the model instead of searching for the best."""
-    temperature: float = 1.0
+    temperature: float = SamplingConfig.temperature
     """Of --sample: below 1 is safer, above 1 wilder."""
-    top_k: int | None = None
+    top_k: int | None = SamplingConfig.top_k
     """Of --sample: among the k most probable subwords only."""
-    top_p: float = 1.0
+    top_p: float = SamplingConfig.top_p
     """Of --sample: among the most probable subwords that sum to p."""
-    seed: int = 0
+    seed: int = SamplingConfig.seed
     """Of --sample: the same seed draws the same."""
     prefixes: Path | None = None
     """A file with a line for each line of text: what its translation begins with. Not for models that write from right
@@ -59,9 +60,9 @@ class Translate:
     """Print a JSON object for each line: text, scores, alternatives, flags, alignment."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
-    engine: Literal["auto", "native", "torch"] = "auto"
+    engine: EngineName = "auto"
     """native is compiled for this processor, and what auto takes for one model on a CPU."""
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    precision: PrecisionName = "auto"
     """Of the native engine; auto is its fastest: `dragoman doctor` says which."""
     max_source_tokens: int | None = None
     """Longer lines are split into pieces; the longest source of training if not given."""
@@ -69,13 +70,12 @@ class Translate:
     """Of the native engine; one for each core if not given."""
     shortlist: bool = False
     """Of the native engine: use the shortlist of `dragoman shortlist`; faster, and a little worse."""
-    batch_tokens: int = 4096
+    batch_tokens: int = DEFAULT_BATCH_TOKENS
     """Size of a batch: rows x source length x beam."""
 
     def run(self) -> None:
         """Translate everything, in order, reading a little ahead."""
         from dragoman.data.readers import read_lines
-        from dragoman.search.config import SearchConfig
         from dragoman.translation.translator import Translator
 
         alignment = None
@@ -83,10 +83,10 @@ class Translate:
             from dragoman.alignment.heads import AlignmentHead
 
             if self.ensemble:
-                raise UserError("--alignment is of one model, not of an ensemble: leave out one of the two")
+                raise SettingsError("--alignment is of one model, not of an ensemble: leave out one of the two")
             alignment = AlignmentHead.load(self.model)
         if self.n_best > 1 and not self.json:
-            raise UserError("--n-best needs --json, which keeps one line for each line")
+            raise SettingsError("--n-best needs --json, which keeps one line for each line")
         search = SearchConfig(
             beam=self.beam,
             length_penalty=self.length_penalty,
@@ -119,11 +119,9 @@ class Translate:
             for warning in _warnings(translation):
                 print(f"line {number}: {warning}", file=sys.stderr)
 
-    def _sampling(self) -> "SamplingConfig | None":
+    def _sampling(self) -> SamplingConfig | None:
         if not self.sample:
             return None
-        from dragoman.search.config import SamplingConfig
-
         return SamplingConfig(
             temperature=self.temperature,
             top_k=self.top_k,

@@ -259,7 +259,7 @@ def _budget(user: UserSettings) -> Budget:
 
 def _chosen_model(architecture: str, by_size: SizeChoice, by_budget: BudgetChoice) -> Partial[ModelConfig]:
     chosen: dict[str, object] = {}
-    if by_size.pre_norm and "norm_placement" in {each.name for each in fields(ARCHITECTURES[architecture])}:
+    if by_size.pre_norm and "norm_placement" in {each.name for each in fields(_config_class(architecture))}:
         chosen["norm_placement"] = "pre"
     if by_budget.dropout is not None:
         chosen["dropout"] = by_budget.dropout
@@ -267,7 +267,10 @@ def _chosen_model(architecture: str, by_size: SizeChoice, by_budget: BudgetChoic
 
 
 def _model_settings(architecture: str, settings: Mapping[str, Any]) -> Partial[ModelConfig]:
+    return read_partial(_config_class(architecture), settings, SOURCE, place="model")
+
+
+def _config_class(architecture: str) -> type[ModelConfig]:
     if architecture not in ARCHITECTURES:
         raise SettingsError(f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}")
-    cls: type[ModelConfig] = ARCHITECTURES[architecture]
-    return read_partial(cls, settings, SOURCE, place="model")
+    return ARCHITECTURES[architecture]

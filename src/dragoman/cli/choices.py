@@ -1,0 +1,46 @@
+"""What the options of the command line can be, from the tables of the rooms that know it. Nothing here needs torch."""
+
+from collections.abc import Iterable
+
+from tyro.constructors import PrimitiveConstructorSpec
+
+from dragoman.comparison.studies import STUDIES
+from dragoman.evaluation.tasks import TASKS
+from dragoman.models.config import ARCHITECTURES
+from dragoman.models.presets import PRESETS
+from dragoman.translation.engine_choice import EngineName, PrecisionName
+
+__all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", "presets", "studies"]
+
+
+def one_of(names: Iterable[str]) -> PrimitiveConstructorSpec[str]:
+    """Return the mark, in `Annotated[str, one_of(...)]`, of an option that takes one of these names."""
+    choices = tuple(names)
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(choices) + "}",
+        instance_from_str=lambda arguments: arguments[0],
+        is_instance=lambda value: value in choices,
+        str_from_instance=lambda value: [value],
+        choices=choices,
+    )
+
+
+def architectures() -> list[str]:
+    """Return the names of the architectures."""
+    return list(ARCHITECTURES)
+
+
+def presets() -> list[str]:
+    """Return the names of the presets, those that several architectures have once."""
+    return list(dict.fromkeys(name for presets in PRESETS.values() for name in presets))
+
+
+def studies() -> list[str]:
+    """Return the names of the studies of `dragoman compare`."""
+    return list(STUDIES)
+
+
+def metrics() -> list[str]:
+    """Return the names of what `dragoman evaluate` can score."""
+    return list(TASKS)

@@ -1,0 +1,106 @@
+"""The table of what `dragoman evaluate --metric` can score: translations, sequences of symbols, summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dragoman.errors import SettingsError
+from dragoman.evaluation.task import Task, TaskOptions, TextPair
+
+if TYPE_CHECKING:
+    from dragoman.evaluation.error_rates import SymbolScores
+    from dragoman.evaluation.metrics import Scores
+    from dragoman.evaluation.rouge import SummaryScores
+    from dragoman.evaluation.significance import Significance
+
+
+class Translations(Task):
+    """Lines and their translations, each line for itself."""
+
+    grouped = False
+
+    def score(self, outputs: Sequence[str], name: str) -> Scores:
+        """See `Task`."""
+        from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
+
+        return score_translations(outputs, self._targets, tokenize=bleu_tokenizer_for(self.options.language))
+
+    def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
+        """See `Task`."""
+        from dragoman.evaluation.metrics import bleu_tokenizer_for
+        from dragoman.evaluation.significance import paired_bootstrap
+
+        tokenize = bleu_tokenizer_for(self.options.language)
+        return paired_bootstrap(self._targets, baseline, {name: outputs}, tokenize=tokenize)
+
+    @property
+    def _targets(self) -> list[str]:
+        return [reference for [reference] in self.references]
+
+
+class Symbols(Task):
+    """Sequences of symbols that white space separates, with one or more references for each source."""
+
+    def __init__(self, pairs: Sequence[TextPair], options: TaskOptions) -> None:
+        from dragoman.evaluation.error_rates import check_length_bounds
+
+        check_length_bounds(options.length_bounds)
+        super().__init__(pairs, options)
+
+    def score(self, outputs: Sequence[str], name: str) -> SymbolScores:
+        """See `Task`."""
+        from dragoman.evaluation.error_rates import score_symbols
+
+        bounds = self.options.length_bounds
+        return score_symbols(outputs, self.references, self.sources, length_bounds=bounds)
+
+    def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
+        """See `Task`."""
+        from dragoman.evaluation.error_rates import compare_symbols
+        from dragoman.evaluation.significance import BASELINE
+
+        return compare_symbols(self.references, BASELINE, {BASELINE: baseline, name: outputs})
+
+
+class Summaries(Task):
+    """Texts and their summaries, with one or more references for each text."""
+
+    def __init__(self, pairs: Sequence[TextPair], options: TaskOptions) -> None:
+        from dragoman.evaluation.rouge import check_installed
+
+        check_installed()
+        super().__init__(pairs, options)
+
+    def score(self, outputs: Sequence[str], name: str) -> SummaryScores:
+        """See `Task`."""
+        from dragoman.evaluation.rouge import score_summaries
+
+        language = self.options.language
+        return score_summaries(outputs, self.references, self.sources, system=name, language=language)
+
+    def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
+        """See `Task`."""
+        from dragoman.evaluation.rouge import compare_summaries
+        from dragoman.evaluation.significance import BASELINE
+
+        systems = {BASELINE: baseline, name: outputs}
+        return compare_summaries(self.references, BASELINE, systems, language=self.options.language)
+
+
+TASKS: dict[str, type[Task]] = {
+    "translation": Translations,
+    "symbols": Symbols,
+    "summary": Summaries,
+}
+
+
+def task_named(name: str, pairs: Sequence[TextPair], options: TaskOptions) -> Task:
+    """Return the task of this name for a test set.
+
+    Raises:
+        SettingsError: for an unknown name, or an option or package that the task cannot use.
+    """
+    if name not in TASKS:
+        raise SettingsError(f"unknown metric {name!r}: choose one of {', '.join(TASKS)}")
+    return TASKS[name](pairs, options)

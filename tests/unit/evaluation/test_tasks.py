@@ -1,0 +1,68 @@
+"""What can be scored: how a test set becomes sources, references and rows, and which scores each kind gives."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dragoman.errors import SettingsError
+from dragoman.evaluation.error_rates import SymbolScores
+from dragoman.evaluation.metrics import Scores
+from dragoman.evaluation.rouge import SummaryScores
+from dragoman.evaluation.task import Task, TaskOptions
+from dragoman.evaluation.tasks import TASKS, task_named
+
+PAIRS = [("a b", "x y"), ("c", "z"), ("a b", "x"), ("c", "z")]
+
+
+def test_lines_of_a_translation_are_sources_of_their_own() -> None:
+    task = task_named("translation", PAIRS, TaskOptions())
+    assert list(task.sources) == ["a b", "c", "a b", "c"]
+    assert [list(each) for each in task.references] == [["x y"], ["z"], ["x"], ["z"]]
+    assert list(task.rows) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["symbols", "summary"])
+def test_lines_of_one_source_are_its_references(name: str) -> None:
+    task = task_named(name, PAIRS, TaskOptions())
+    assert list(task.sources) == ["a b", "c"]
+    assert [list(each) for each in task.references] == [["x y", "x"], ["z"]]
+    assert list(task.rows) == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "scores"), [("translation", Scores), ("symbols", SymbolScores), ("summary", SummaryScores)]
+)
+def test_every_kind_scores_and_compares(name: str, scores: type) -> None:
+    task = task_named(name, PAIRS, TaskOptions(language="en"))
+    outputs = ["x y" if source == "a b" else "z" for source in task.sources]
+    report = task.score(outputs, "one")
+    assert type(report) is scores
+    assert all(len(row) == 3 for row in report.rows())
+    assert report.to_json()["signatures"]
+    significance = task.compare(["nothing"] * len(outputs), "one", outputs)
+    assert {each.system for each in significance.comparisons} == {"(baseline)", "one"}
+    assert significance.sentences == len(task.sources)
+
+
+def test_options_reach_the_scores() -> None:
+    symbols = task_named("symbols", PAIRS, TaskOptions(length_bounds=(1, 5))).score(["x y", "z"], "one")
+    assert isinstance(symbols, SymbolScores)
+    assert [(group.shortest, group.longest) for group in symbols.by_length] == [(1, 1), (2, 2)]
+    japanese = task_named("translation", [("a", "東京都")], TaskOptions(language="ja")).score(["東京都"], "one")
+    assert isinstance(japanese, Scores)
+    assert "tok:char" in japanese.signatures["bleu"]
+
+
+def test_what_cannot_be_scored_says_so_at_once() -> None:
+    with pytest.raises(SettingsError, match="unknown metric 'luck': choose one of translation, symbols, summary"):
+        task_named("luck", PAIRS, TaskOptions())
+    with pytest.raises(SettingsError, match="length bounds must rise"):
+        task_named("symbols", PAIRS, TaskOptions(length_bounds=(3, 2)))
+
+
+def test_the_table_names_tasks_and_costs_no_time_to_import() -> None:
+    assert all(issubclass(each, Task) for each in TASKS.values())
+    script = "import sys, dragoman.evaluation.tasks; print(*('numpy' in sys.modules, 'sacrebleu' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
