@@ -1,0 +1,84 @@
+"""A mistake of a user raises one of a small family of errors, so that a program can tell them apart."""
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman import errors
+from dragoman.data.batching import BatchingConfig
+from dragoman.errors import CorpusError, ModelError, SettingsError, StorageError, UserError
+from dragoman.models.config import TransformerConfig
+from dragoman.run.config import DataConfig
+from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.settings import from_mapping
+from dragoman.text.tokenizer import TokenizerConfig
+from dragoman.training.config import TrainingConfig
+from dragoman.training.schedule import ScheduleConfig
+
+FAMILY = (CorpusError, SettingsError, ModelError, StorageError)
+PACKAGE = Path(dragoman.__file__).parent
+
+
+def test_the_family_is_one_for_who_catches_all_and_four_for_who_asks() -> None:
+    classes = {each for each in vars(errors).values() if isinstance(each, type)}
+    assert classes == {UserError, *FAMILY}
+    assert all(each.__bases__ == (UserError,) for each in FAMILY)
+    assert UserError.__bases__ == (ValueError,)
+    assert all(each.__doc__ for each in classes)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "message"),
+    [
+        (TransformerConfig, {"source_vocabulary": 9, "target_vocabulary": 9, "heads": 3}, "heads must divide d_model"),
+        (TrainingConfig, {}, "give a budget"),
+        (TrainingConfig, {"steps": 1, "validations": 0}, "validations must be at least 1"),
+        (ScheduleConfig, {"kind": "linear"}, "give peak_learning_rate"),
+        (BatchingConfig, {"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
+        (DataConfig, {"validation_share": 1.0}, "validation_share must be between 0 and 1"),
+        (TokenizerConfig, {"vocabulary_size": 3}, "vocabulary_size is 3"),
+        (SearchConfig, {"beam": 0}, "beam must be at least 1"),
+        (SamplingConfig, {"temperature": 0.0}, "temperature must be a number above 0"),
+    ],
+)
+def test_what_settings_contradict_is_a_settings_error_that_names_the_source(
+    cls: "type[TransformerConfig]", settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"^table in run.toml: {message}"):
+        from_mapping(cls, settings, "run.toml", place="table")
+    with pytest.raises(ModelError, match=f"^config.json: {message}"):
+        from_mapping(cls, settings, "config.json", error=ModelError)
+    # Who makes the dataclass in Python catches what he always has.
+    with pytest.raises(ValueError, match=message):
+        cls(**settings)  # type: ignore[arg-type]
+
+
+def raised(name: str) -> Iterator[str]:
+    """Where the package raises the class `name` itself, as file:line."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Raise):
+                continue
+            error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if isinstance(error, ast.Name) and error.id == name:
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}"
+
+
+def test_nothing_raises_a_user_error_of_no_kind() -> None:
+    assert list(raised("UserError")) == []
+
+
+def test_the_search_for_raised_errors_finds_them() -> None:
+    assert any(place.startswith("settings.py:") for place in raised("SettingsError"))
+
+
+def test_every_field_of_settings_that_a_person_writes_can_be_read() -> None:
+    """Types that `from_mapping` does not know would be found by nobody but a user."""
+    for cls in (DataConfig, BatchingConfig, TokenizerConfig, ScheduleConfig, SearchConfig, SamplingConfig):
+        defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+        if cls is not ScheduleConfig:
+            assert from_mapping(cls, defaults, "test") == cls()
