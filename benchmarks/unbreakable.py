@@ -32,7 +32,7 @@ from rich.progress import track
 
 from dragoman import __version__
 from dragoman.run import train
-from dragoman.training import saving
+from dragoman.training import progress
 from dragoman.training.checkpoint import save_checkpoint
 
 SETTINGS: dict[str, Any] = {
@@ -67,7 +67,7 @@ def life(corpus: Path, out: Path, writing: int) -> int:
     try:
         with (
             (out.parent / "output").open("a") as output,
-            mock.patch.object(saving, "save_checkpoint", announced(writing)),
+            mock.patch.object(progress, "save_checkpoint", announced(writing)),
         ):
             train([str(corpus)], out, settings=SETTINGS, console=Console(file=output))
         status = 0

@@ -1,12 +1,18 @@
 """Trainings that take seconds, and corpora to give them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.readers import Pair
+import pytest
 
-# With all that has a state to go on with: accumulation, subword sampling, both kinds of averages.
+from dragoman.data.batching import Batch
+from dragoman.data.readers import Pair
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.training.loop import Trainer
+
+# With all that has a state to resume: accumulation, subword sampling, both kinds of averages.
 TINY_RUN: dict[str, Any] = {
     "preset": "tiny",
     "tokenizer": {"vocabulary_size": 400},
@@ -22,7 +28,7 @@ TINY_RUN: dict[str, Any] = {
     },
 }
 
-# Three validations and a checkpoint at each.
+# With validations after updates 4, 8 and 12.
 SHORT_RUN: dict[str, Any] = {
     "preset": "tiny",
     "tokenizer": {"vocabulary_size": 400},
@@ -37,3 +43,9 @@ def write_tsv(path: Path, pairs: Sequence[Pair]) -> Path:
     """Write pairs as a corpus; return its path."""
     path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
     return path
+
+
+def train_with(monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Trainer[Seq2Seq, Batch]]) -> None:
+    """Let `dragoman.run.train` use another trainer."""
+    # By its name, `dragoman.run.train` is the function.
+    monkeypatch.setattr(import_module("dragoman.run.train"), "Trainer", trainer)

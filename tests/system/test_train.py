@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman.data.batching import Batch
 from dragoman.data.readers import Pair
 from dragoman.errors import UserError
 from dragoman.files import exclusive
+from dragoman.models.seq2seq import Seq2Seq
 from dragoman.run import train
 from dragoman.search.config import SearchConfig
 from dragoman.settings import merge
@@ -21,7 +23,7 @@ from dragoman.training.loop import Trainer
 from dragoman.training.stopping import Stopped
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
-from tests.support.runs import TINY_RUN, write_tsv
+from tests.support.runs import TINY_RUN, train_with, write_tsv
 
 
 @pytest.fixture
@@ -48,8 +50,8 @@ def test_tiny_learns_to_translate_unseen_numbers(numbers: tuple[str, str, list[P
     assert outcome.steps == 1000
     log = [json.loads(line) for line in (tmp_path / "model/run/log.jsonl").read_text().splitlines()]
     matches = {event["step"]: event["exact_match"] for event in log if event["event"] == "validation"}
-    assert matches[outcome.best_step] == outcome.best.exact_match == max(matches.values())
-    assert outcome.best.exact_match >= 95
+    assert matches[outcome.best_step] == outcome.best["exact_match"] == max(matches.values())
+    assert outcome.best["exact_match"] >= 95
     translator = Translator.load(tmp_path / "model", device="cpu")
     translations = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
     right = sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=True))
@@ -69,15 +71,15 @@ def few_numbers(tmp_path: Path) -> tuple[str, str]:
 def interrupt_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Updates after which training gets a SIGTERM from itself; filled by the test."""
     moments: list[int] = []
-    update = Trainer._update
 
-    def update_then_signal(self: Trainer, batches: object) -> None:
-        update(self, batches)  # type: ignore[arg-type]
-        if self.position.step in moments:
-            moments.remove(self.position.step)
-            signal.raise_signal(signal.SIGTERM)
+    class Interrupted(Trainer[Seq2Seq, Batch]):
+        def update(self, batches: Sequence[Batch]) -> None:
+            super().update(batches)
+            if self.state.progress.step in moments:
+                moments.remove(self.state.progress.step)
+                signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(Trainer, "_update", update_then_signal)
+    train_with(monkeypatch, Interrupted)
     yield moments
     assert not moments, "a moment of interruption never came"
 

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
@@ -22,15 +24,19 @@ from torch import Tensor
 from dragoman import files as files_module
 from dragoman.data.batching import Batch
 from dragoman.errors import UserError
+from dragoman.models.seq2seq import Seq2Seq
 from dragoman.run import train
+from dragoman.settings import merge
 from dragoman.training import checkpoint as checkpoint_module
-from dragoman.training import fitting, gradients, loop
 from dragoman.training.checkpoint import latest_checkpoint, list_steps
-from dragoman.training.loop import MAX_ROLLBACKS, Trainer
+from dragoman.training.loop import Trainer
+from dragoman.training.objective import BatchLoss
 from dragoman.training.progress import Outcome
+from dragoman.training.recovery import MAX_ROLLBACKS
+from dragoman.training.translation_objective import TranslationLosses
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
-from tests.support.runs import SHORT_RUN
+from tests.support.runs import SHORT_RUN, train_with
 
 
 @pytest.fixture
@@ -127,7 +133,7 @@ def test_a_disk_that_fills_at_any_write_costs_nothing(
 def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("pyarrow.ipc.new_file", full)
@@ -175,24 +181,42 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return str(path), directory / "model"
 
 
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """Count the functions that Python calls in the block: how much work it is, however fast the machine."""
+    calls, before = [0], sys.getprofile()
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        calls[0] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.model"])
-def test_a_damaged_model_file_is_named_in_under_a_second(trained: tuple[str, Path], name: str) -> None:
+def test_naming_a_damaged_model_file_is_no_more_work_than_loading(trained: tuple[str, Path], name: str) -> None:
     _, model = trained
     path = model / name
     data = path.read_bytes()
     one = bytearray(data)
     one[len(data) * 3 // 4] ^= 0x10
     cuts = [data[: len(data) * cut // 100] for cut in range(100)]
-    Translator.load(model, device="cpu")
+    Translator.load(model, device="cpu")  # imports what it needs
+    with counted_calls() as whole:
+        Translator.load(model, device="cpu")
+    assert whole[0] > 100
     try:
         for damaged in (flipped(data), bytes(one), *cuts):
             if name == "config.json" and damaged == bytes(one):
                 continue  # one letter of a language's code is as good as another
             path.write_bytes(damaged)
-            begin = time.monotonic()
-            with pytest.raises(UserError, match=r"config\.json|model\.safetensors|tokenizer"):
+            named = pytest.raises(UserError, match=r"config\.json|model\.safetensors|tokenizer")
+            with named, counted_calls() as calls:
                 Translator.load(model, device="cpu")
-            assert time.monotonic() - begin < 1
+            assert calls[0] < 2 * whole[0]
     finally:
         path.write_bytes(data)
 
@@ -248,15 +272,15 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
 
 def test_a_renamed_run_goes_on(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(corpus, tmp_path / "whole")
-    update = Trainer._update
 
-    def stop_at_7(self: Trainer, batches: list[Batch]) -> None:
-        update(self, batches)
-        if self.position.step == 7:
-            raise KeyboardInterrupt
+    class StoppedAt7(Trainer[Seq2Seq, Batch]):
+        def update(self, batches: Sequence[Batch]) -> None:
+            super().update(batches)
+            if self.state.progress.step == 7:
+                raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(Trainer, "_update", stop_at_7)
+        train_with(context, StoppedAt7)
         with pytest.raises(KeyboardInterrupt):
             run(corpus, tmp_path / "before")
     (tmp_path / "elsewhere").mkdir()
@@ -302,31 +326,32 @@ def test_another_format_is_refused_with_what_to_do(trained: tuple[str, Path], nu
 # Numbers that are not finite.
 
 
-@pytest.fixture
-def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int, int], bool], str], None]:
+@pytest.fixture(params=[1, 10], ids=["read at once", "read late, as on a GPU"])
+def poison(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[int, int], bool], str], None]:
     """Let the loss or the gradient be NaN where a function of (step, rollbacks) says so."""
 
     def install(when: Callable[[int, int], bool], what: str) -> None:
-        update = Trainer._update
+        class Poisoned(Trainer[Seq2Seq, Batch]):
+            def update(self, batches: Sequence[Batch]) -> None:
+                gradients, progress = self.gradients, self.state.progress
 
-        def poisoned(self: Trainer, batches: list[Batch]) -> None:
-            gradients = self.gradients
+                def spoil(batches: Sequence[Batch]) -> tuple[Tensor, int]:
+                    loss, tokens = gradients(batches)
+                    if what == "loss":
+                        return loss * math.nan, tokens
+                    parameter = next(self.model.parameters())
+                    assert parameter.grad is not None
+                    parameter.grad[0, 0] = math.inf
+                    return loss, tokens
 
-            def spoil(batches: list[Batch]) -> tuple[Tensor, int]:
-                loss, tokens = gradients(batches)
-                if what == "loss":
-                    return loss * math.nan, tokens
-                parameter = next(self.model.parameters())
-                assert parameter.grad is not None
-                parameter.grad[0, 0] = math.inf
-                return loss, tokens
+                if when(progress.step + 1, progress.rollbacks):
+                    self.gradients = spoil  # type: ignore[assignment]
+                super().update(batches)
+                self.gradients = gradients
 
-            if when(self.position.step + 1, self.position.rollbacks):
-                self.gradients = spoil  # type: ignore[assignment]
-            update(self, batches)
-            self.gradients = gradients
-
-        monkeypatch.setattr(Trainer, "_update", poisoned)
+        train_with(monkeypatch, partial(Poisoned, read_every=request.param))
 
     return install
 
@@ -335,13 +360,7 @@ def events(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
 
 
-@pytest.fixture(params=[1, 10], ids=["read at once", "read late, as on a GPU"])
-def moment_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "read_every", lambda device: request.param)
-
-
 @pytest.mark.parametrize("what", ["loss", "gradient"])
-@pytest.mark.usefixtures("moment_of_reading")
 def test_an_update_that_is_not_finite_is_not_applied(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None], what: str
 ) -> None:
@@ -352,7 +371,6 @@ def test_an_update_that_is_not_finite_is_not_applied(
     assert all(tensor.isfinite().all() for tensor in weights(tmp_path / "model").values())
 
 
-@pytest.mark.usefixtures("moment_of_reading")
 def test_three_in_a_row_go_back_to_the_checkpoint_with_half_the_rate(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
 ) -> None:
@@ -368,7 +386,6 @@ def test_three_in_a_row_go_back_to_the_checkpoint_with_half_the_rate(
     assert float(str(last["learning_rate"])) < 1e-3 / 4
 
 
-@pytest.mark.usefixtures("moment_of_reading")
 def test_ten_returns_are_enough(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
 ) -> None:
@@ -388,18 +405,18 @@ def test_ten_returns_are_enough(
 def test_a_batch_that_does_not_fit_is_split_and_said_once(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    accumulate, largest = gradients.accumulate_gradients, []
+    whole, sizes = TranslationLosses.loss, []
 
-    def small_memory(model: object, pieces: list[Batch], *rest: object) -> tuple[Tensor, int]:
-        if max(map(fitting.size, pieces)) > 100:
+    def small_memory(self: TranslationLosses, model: Seq2Seq, batch: Batch) -> BatchLoss:
+        if self.size(batch) > 100:
             raise torch.OutOfMemoryError("too much")
-        largest.append(max(map(fitting.size, pieces)))
-        return accumulate(model, pieces, *rest)  # type: ignore[arg-type]
+        sizes.append(self.size(batch))
+        return whole(self, model, batch)
 
-    monkeypatch.setattr(fitting, "accumulate_gradients", small_memory)
+    monkeypatch.setattr(TranslationLosses, "loss", small_memory)
     outcome = run(corpus, tmp_path / "model")
     assert outcome.steps == 12
-    assert max(largest) > 50
+    assert max(sizes) > 50
     assert capsys.readouterr().err.count("does not fit into memory") == 1
 
 
@@ -407,7 +424,7 @@ def test_a_pair_that_does_not_fit_is_an_error(corpus: str, tmp_path: Path, monke
     def no_memory(*_: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
 
-    monkeypatch.setattr(fitting, "accumulate_gradients", no_memory)
+    monkeypatch.setattr(TranslationLosses, "loss", no_memory)
     with pytest.raises(UserError, match="a single pair"):
         run(corpus, tmp_path / "model")
 
@@ -418,7 +435,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
     def broken(*_: object) -> None:
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(fitting, "accumulate_gradients", broken)
+    monkeypatch.setattr(TranslationLosses, "loss", broken)
     with pytest.raises(RuntimeError, match="shapes"):
         run(corpus, tmp_path / "model")
 
@@ -426,17 +443,17 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
 def test_killed_between_the_last_validation_and_the_last_checkpoint(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = SHORT_RUN | {"training": {**SHORT_RUN["training"], "average_last": 2}}
+    settings = merge(SHORT_RUN, {"training": {"average_last": 2}})
     train([corpus], tmp_path / "whole", settings=settings)
-    save = Trainer._save
 
-    def die_at_the_end(self: Trainer) -> None:
-        if self.position.finished:
-            raise KeyboardInterrupt
-        save(self)
+    class DyingAtTheEnd(Trainer[Seq2Seq, Batch]):
+        def save(self) -> None:
+            if self.state.progress.finished:
+                raise KeyboardInterrupt
+            super().save()
 
     with monkeypatch.context() as context:
-        context.setattr(Trainer, "_save", die_at_the_end)
+        train_with(context, DyingAtTheEnd)
         with pytest.raises(KeyboardInterrupt):
             train([corpus], tmp_path / "broken", settings=settings)
     for _ in range(2):

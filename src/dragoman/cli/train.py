@@ -59,9 +59,8 @@ class Train:
         """Train, then say how it went and what to do next."""
         from rich.console import Console
 
+        from dragoman.run.summary import closing
         from dragoman.run.train import train
-        from dragoman.training.curves import sparkline
-        from dragoman.training.events import read_events
         from dragoman.training.stopping import Stopped
 
         console = Console(stderr=True, soft_wrap=True)
@@ -72,19 +71,4 @@ class Train:
         except Stopped as stopped:
             console.print(f"{stopped}; everything is saved, the same command goes on", highlight=False)
             sys.exit(128 + stopped.signal_number)
-        best = outcome.best
-        events = read_events(self.out / "run" / "log.jsonl")
-        scores = [float(str(event["bleu"])) for event in events if event["event"] == "validation"]
-        why = ", stopped early: no better for a while" if outcome.stopped_early else ""
-        if outcome.skipped:
-            back = f", {outcome.rollbacks} returns to a checkpoint" if outcome.rollbacks else ""
-            why += f"; {outcome.skipped} updates not applied, as they were not finite{back}"
-        print(
-            f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
-            f"best at update {outcome.best_step:,}: validation BLEU {best.bleu:.1f}, chrF {best.chrf:.1f}, "
-            f"exact match {best.exact_match:.1f} %, perplexity {best.perplexity:.2f}\n"
-            f"model:  {self.out}\n"
-            f"curves: {self.out / 'run' / 'curves.png'}   BLEU {sparkline(scores)}\n"
-            f"next:   dragoman translate {self.out} FILE\n"
-            f"        dragoman evaluate {self.out} TEST.tsv --examples 10"
-        )
+        print(closing(outcome, self.out))

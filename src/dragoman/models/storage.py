@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.errors import UserError
 from dragoman.files import write_atomically
@@ -15,7 +15,7 @@ from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
 from dragoman.settings import to_mapping
 
 
-def weights_of(model: Seq2Seq) -> dict[str, Tensor]:
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Every weight once (tied ones under their first name), and the buffers that training changes."""
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
     saved = model.state_dict()
@@ -25,7 +25,7 @@ def weights_of(model: Seq2Seq) -> dict[str, Tensor]:
     return tensors
 
 
-def set_weights(model: Seq2Seq, tensors: dict[str, Tensor], where: str) -> None:
+def set_weights(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
     """Copy `tensors` into `model`.
 
     Raises:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.models.description import ModelDescription
-from dragoman.training.progress import Validation
+from dragoman.training.validation import Validation
 from dragoman.version import __version__
 
 
@@ -41,8 +41,7 @@ Made with Dragoman {__version__}. With this directory as MODEL:
 | vocabulary | {model.source_vocabulary:,} source and {model.target_vocabulary:,} target subwords; \
 embeddings tied: {model.tied_embeddings} |
 {order}| weights of | update {step:,} |
-| validation (greedy) | BLEU {validation.bleu:.1f}, chrF {validation.chrf:.1f}, exact match \
-{validation.exact_match:.1f} %, perplexity {validation.perplexity:.2f} |
+| validation (greedy) | {validation.sentence()} |
 {figures}| longest sentence in training | {description.trained_length} subwords; longer input is split |
 
 run/run.json, if it came along, has every setting; the directory run/ is needed only to go on training.

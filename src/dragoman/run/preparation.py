@@ -15,7 +15,7 @@ from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.prepared import PreparedCorpus, prepare
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
 from dragoman.data.splitting import is_validation
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError, StorageError
 from dragoman.files import atomic_directory
 from dragoman.run.config import DataConfig, RunConfig
 from dragoman.text.lines import clean_line
@@ -48,7 +48,7 @@ def write_clean_text(
     Nothing of it is held in memory. Pairs of a given validation corpus are cleaned like the others.
 
     Raises:
-        UserError: for a line that cannot be read (naming file and line), or when nothing is left.
+        CorpusError: for a line that cannot be read (naming file and line), or when nothing is left.
     """
     report = CleaningReport()
     pairs = _progress(read_corpora([parse_corpus(name) for name in corpora]), "reading", console)
@@ -75,9 +75,9 @@ def write_clean_text(
                 validation_file.write(_line(pair))
                 validated += 1
     if training == 0:
-        raise UserError(f"no pairs are left to train on in {', '.join(corpora)}\n{report.table()}")
+        raise CorpusError(f"no pairs are left to train on in {', '.join(corpora)}\n{report.table()}")
     if validated == 0:
-        raise UserError(
+        raise CorpusError(
             f"no pairs are left to validate on in {validation}"
             if validation is not None
             else f"the corpus of {training} pairs is too small to split validation off: "
@@ -90,14 +90,16 @@ def read_clean_text(path: Path) -> Iterator[Pair]:
     """Read back what `write_clean_text` wrote.
 
     Raises:
-        UserError: naming the line, when it is not what was written.
+        StorageError: naming the line, when it is not what was written.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 source, target = json.loads(line)
             except ValueError as error:
-                raise UserError(f"{path}:{number} is damaged ({error}): give another --out and train anew") from error
+                raise StorageError(
+                    f"{path}:{number} is damaged ({error}): give another --out and train anew"
+                ) from error
             yield Pair(source, target)
 
 
@@ -118,12 +120,12 @@ def build_corpus(
     """Turn the training text into memory-mapped subword ids.
 
     Raises:
-        UserError: when every pair is longer than data.max_length.
+        SettingsError: when every pair is longer than data.max_length.
     """
     pairs = _progress(read_clean_text(text.training), "preparing", console, text.training_pairs)
     corpus = prepare(pairs, tokenizer, directory, max_tokens=config.data.max_length, workers=os.cpu_count() or 1)
     if len(corpus) == 0:
-        raise UserError(
+        raise SettingsError(
             f"all {text.training_pairs} pairs are longer than data.max_length = "
             f"{config.data.max_length} subwords: raise it"
         )

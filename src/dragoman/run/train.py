@@ -12,24 +12,30 @@ from rich.console import Console
 from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
-from dragoman.device import choose_device, choose_precision, deterministic_algorithms, tune_cpu
-from dragoman.errors import UserError
+from dragoman.device import Precision, choose_device, choose_precision, deterministic_algorithms, tune_cpu
+from dragoman.errors import ModelError, StorageError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
 from dragoman.models.config import architecture_of
 from dragoman.models.description import ModelDescription
 from dragoman.models.registry import build_model
+from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import save_model
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
-from dragoman.run.validator import Validator
+from dragoman.run.summary import opening
+from dragoman.run.validator import SCORES, Validator
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.compiling import compile_layers
 from dragoman.training.display import Display
-from dragoman.training.loop import Observer, Trainer
-from dragoman.training.progress import Outcome, Validation
+from dragoman.training.loop import Trainer
+from dragoman.training.progress import Outcome
+from dragoman.training.reporting import Observer
+from dragoman.training.selection import KeepBest
 from dragoman.training.stream import BatchStream
 from dragoman.training.tensorboard import TensorBoard
+from dragoman.training.translation_objective import TranslationObjective
+from dragoman.training.validation import Validation
 
 
 def train(
@@ -65,11 +71,11 @@ def train(
                 plan = make_plan(request, out, run, console)
         else:
             console.print(f"going on with the run in {out}", highlight=False)
-        return _train(plan, out, run, console)
+        return _train(plan, out, console)
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists."""
+    """Return the path, or the nearest folder above it that exists."""
     path = path.absolute()
     return next(each for each in (path, *path.parents) if each.exists())
 
@@ -96,36 +102,97 @@ def _nothing_left_on_failure(out: Path, run: Path) -> Iterator[None]:
 def _refuse_other_contents(out: Path, run: Path) -> None:
     """Never write among files that are not ours."""
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file: give another --out")
+        raise StorageError(f"{out} is a file: give another --out")
     if out.exists() and any(out.iterdir()) and not (run / "lock").exists():
-        raise UserError(f"{out} holds other files, not a run: give another --out")
+        raise StorageError(f"{out} holds other files, not a run: give another --out")
 
 
-def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
-    config = plan.config
+def _train(plan: Plan, out: Path, console: Console) -> Outcome:
+    run, config = out / "run", plan.config
     device = choose_device(config.training.device)
     precision = choose_precision(config.training.precision, device)
     if device.type == "cpu":
         tune_cpu()
-    tokenizer = Tokenizer.load(out, right_to_left=config.tokenizer.right_to_left)
-    corpus = PreparedCorpus.open(run / "prepared")
-    if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
-        raise UserError(f"the tokenizer in {out} is not the one that {run / 'prepared'} was made with: put it back")
-    torch.manual_seed(config.training.seed)
-    model = build_model(plan.model).to(device)
-    if config.training.compile == "on" or (config.training.compile == "auto" and device.type == "cuda"):
-        compile_layers(model)
+    tokenizer, corpus = _open(plan, out)
+    model = _build_model(plan, device)
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    console.print(opening(plan, parameters, device, precision), highlight=False)
+    with Display(console) as display:
+        observers: list[Observer] = [display]
+        if config.training.tensorboard:
+            observers.append(TensorBoard(run / "tensorboard"))
+        trainer = Trainer(
+            model,
+            _objective(plan, run, tokenizer, corpus, precision),
+            config=config.training,
+            schedule=config.schedule,
+            d_model=plan.model.d_model,
+            precision=precision,
+            directory=run,
+            keep_best=_keeper(plan, out, tokenizer, parameters),
+            observers=observers,
+        )
+        try:
+            with deterministic_algorithms(config.training.deterministic):
+                return trainer.run()
+        finally:
+            if (run / "log.jsonl").exists():
+                # Not before: what draws takes 40 MB, which training need not carry.
+                from dragoman.training.curves import draw_curves
+
+                draw_curves(run / "log.jsonl", run / "curves.png")
+
+
+def _open(plan: Plan, out: Path) -> tuple[Tokenizer, PreparedCorpus]:
+    tokenizer = Tokenizer.load(out, right_to_left=plan.config.tokenizer.right_to_left)
+    prepared = out / "run" / "prepared"
+    corpus = PreparedCorpus.open(prepared)
+    if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
+        raise ModelError(f"the tokenizer in {out} is not the one that {prepared} was made with: put it back")
+    return tokenizer, corpus
+
+
+def _build_model(plan: Plan, device: torch.device) -> Seq2Seq:
+    training = plan.config.training
+    torch.manual_seed(training.seed)
+    model = build_model(plan.model).to(device)
+    if training.compile == "on" or (training.compile == "auto" and device.type == "cuda"):
+        compile_layers(model)
+    return model
+
+
+def _objective(
+    plan: Plan, run: Path, tokenizer: Tokenizer, corpus: PreparedCorpus, precision: Precision
+) -> TranslationObjective:
+    config = plan.config
+    validator = Validator(
+        validation_sample(run / "text" / VALIDATION_TEXT, plan.validation_pairs, config.data.validation_pairs),
+        tokenizer,
+        max_length=config.data.max_length,
+        batch_tokens=config.batching.batch_tokens,
+        precision=precision,
+        target_language=config.target_language,
+    )
+    return TranslationObjective(
+        config.training.label_smoothing,
+        BatchStream(corpus, tokenizer, config.batching, config.training.seed, config.training.subword_sampling),
+        validator,
+        metrics=tuple(SCORES),
+        validation_tokens=_validated_pairs(plan) * corpus.meta.target_tokens // len(corpus),
+    )
+
+
+def _keeper(plan: Plan, out: Path, tokenizer: Tokenizer, parameters: int) -> KeepBest:
+    """Return what writes the best model so far, its card and its figures."""
     description = ModelDescription(
         architecture=architecture_of(plan.model),
         model=plan.model,
         trained_length=plan.trained_length,
-        source_language=config.source_language,
-        target_language=config.target_language,
+        source_language=plan.config.source_language,
+        target_language=plan.config.target_language,
         vocabulary_hash=tokenizer.vocabulary_hash,
         right_to_left=tokenizer.right_to_left,
     )
-    console.print(_summary(plan, parameters, device, precision), highlight=False)
 
     def keep_best(weights: dict[str, Tensor], step: int, best: Validation) -> None:
         save_model(out, description, weights)
@@ -141,66 +208,12 @@ def _train(plan: Plan, out: Path, run: Path, console: Console) -> Outcome:
         figures = {
             "step": step,
             "parameters": parameters,
-            "validation": {
-                "loss": best.loss,
-                "perplexity": best.perplexity,
-                "bleu": best.bleu,
-                "chrf": best.chrf,
-                "exact_match": best.exact_match,
-                "pairs": min(plan.validation_pairs, config.data.validation_pairs),
-                **best.figures_to_json(),
-            },
+            "validation": {**best.values(), "pairs": _validated_pairs(plan), **best.figures_to_json()},
         }
         write_atomically(out / "metrics.json", (json.dumps(figures, indent=2) + "\n").encode())
 
-    with Display(console) as display:
-        observers: list[Observer] = [display]
-        if config.training.tensorboard:
-            observers.append(TensorBoard(run / "tensorboard"))
-        trainer = Trainer(
-            model,
-            BatchStream(corpus, tokenizer, config.batching, config.training.seed, config.training.subword_sampling),
-            config=config.training,
-            schedule=config.schedule,
-            d_model=plan.model.d_model,
-            precision=precision,
-            directory=run,
-            validate=Validator(
-                validation_sample(run / "text" / VALIDATION_TEXT, plan.validation_pairs, config.data.validation_pairs),
-                tokenizer,
-                max_length=config.data.max_length,
-                batch_tokens=config.batching.batch_tokens,
-                precision=precision,
-                target_language=config.target_language,
-            ),
-            keep_best=keep_best,
-            observers=observers,
-            validation_tokens=min(plan.validation_pairs, config.data.validation_pairs)
-            * corpus.meta.target_tokens
-            // len(corpus),
-        )
-        try:
-            with deterministic_algorithms(config.training.deterministic):
-                return trainer.run()
-        finally:
-            if (run / "log.jsonl").exists():
-                # Not before: what draws takes 40 MB, which training need not carry.
-                from dragoman.training.curves import draw_curves
-
-                draw_curves(run / "log.jsonl", run / "curves.png")
+    return keep_best
 
 
-def _summary(plan: Plan, parameters: int, device: torch.device, precision: str) -> str:
-    config, model = plan.config, plan.model
-    budget = (
-        f"{config.training.minutes:g} minutes"
-        if config.training.minutes is not None
-        else f"{config.training.steps:,} updates"
-    )
-    return (
-        f"{plan.training_pairs:,} pairs to train on, {plan.validation_pairs:,} to validate on\n"
-        f"{config.architecture}, preset {config.preset}: {model.shape()}, dropout {model.dropout:g}, "
-        f"{model.target_vocabulary:,} subwords, {parameters / 1e6:.1f} M parameters\n"
-        f"{device.type} ({torch.get_num_threads()} threads) in {precision}, batches of "
-        f"{config.batching.batch_tokens:,} tokens, for {budget}"
-    )
+def _validated_pairs(plan: Plan) -> int:
+    return min(plan.validation_pairs, plan.config.data.validation_pairs)

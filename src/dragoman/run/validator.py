@@ -1,26 +1,50 @@
-"""Measures a model in the midst of training: loss, what it translates, and what it reports of its own."""
+"""Measures a translation model in the midst of training: loss, what it translates, and what it reports of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import torch
 
 from dragoman.data.batching import Batch, collate, sorted_batches
 from dragoman.data.readers import Pair
 from dragoman.device import Precision
 from dragoman.evaluation.error_rates import exact_match
-from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
-from dragoman.models.figures import Figure, summarise
+from dragoman.evaluation.metrics import Scores, bleu_tokenizer_for, score_translations
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.config import SearchConfig
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.gradients import mean_loss
-from dragoman.training.progress import Validation
+from dragoman.training.translation_objective import mean_loss, reported_figures
+from dragoman.training.validation import Sample, Validation
 from dragoman.translation.translator import Translator
 
 # Greedy and not for long: much faster than a beam of 4, and it ranks models alike.
 SEARCH = SearchConfig(beam=1, max_length_factor=1.5, max_length_offset=10)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model made of the validation pairs.
+
+    tokenize   as `score_translations` takes it
+    """
+
+    pairs: Sequence[Pair]
+    translations: Sequence[str]
+    tokenize: str
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Return what sacrebleu says, computed once."""
+        return score_translations(self.translations, [pair.target for pair in self.pairs], tokenize=self.tokenize)
+
+
+# How each metric of training/metrics.py is computed.
+SCORES: Mapping[str, Callable[[Outputs], float]] = {
+    "bleu": lambda outputs: outputs.scores.bleu,
+    "chrf": lambda outputs: outputs.scores.chrf,
+    "exact_match": lambda outputs: exact_match(outputs.translations, outputs.pairs),
+}
 
 
 @dataclass(frozen=True)
@@ -36,31 +60,24 @@ class Validator:
 
     def __call__(self, model: Seq2Seq) -> Validation:
         """Measure `model`, which is in evaluation mode."""
-        sources = [pair.source for pair in self.pairs]
-        references = [pair.target for pair in self.pairs]
         device = next(model.parameters()).device
+        outputs = Outputs(self.pairs, self._translate(model), bleu_tokenizer_for(self.target_language))
+        scores = {name: score(outputs) for name, score in SCORES.items()}
+        batches = self._batches()
+        samples = [Sample(*pair, output) for pair, output in zip(self.pairs, outputs.translations, strict=True)]
+        return Validation(
+            loss=mean_loss(model, batches, self.precision, device),
+            scores=scores,
+            samples=tuple(samples[:: len(samples) // 3 + 1]),
+            figures=reported_figures(model, batches, self.precision, device),
+        )
+
+    def _translate(self, model: Seq2Seq) -> list[str]:
         translator = Translator.from_parts(
             [model], self.tokenizer, max_source_tokens=self.max_length, batch_tokens=4096
         )
-        translations = [translation.text for translation in translator.translate(sources, search=SEARCH)]
-        scores = score_translations(translations, references, tokenize=bleu_tokenizer_for(self.target_language))
-        batches = self._batches()
-        return Validation(
-            loss=mean_loss(model, batches, self.precision, device),
-            bleu=scores.bleu,
-            chrf=scores.chrf,
-            exact_match=exact_match(translations, self.pairs),
-            samples=tuple(zip(sources, references, translations, strict=True))[:: len(sources) // 3 + 1],
-            figures=self._figures(model, batches, device),
-        )
-
-    @torch.inference_mode()
-    def _figures(self, model: Seq2Seq, batches: Sequence[Batch], device: torch.device) -> dict[str, Figure]:
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-            return summarise(
-                model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
-                for batch in (batch.to(device) for batch in batches)
-            )
+        found = translator.translate([pair.source for pair in self.pairs], search=SEARCH)
+        return [translation.text for translation in found]
 
     def _batches(self) -> list[Batch]:
         # Cut to what training sees, so that one endless line does not need endless memory.

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import weights_of
 
 
@@ -17,12 +16,12 @@ class MovingAverage:
     tensorflow.train.ExponentialMovingAverage).
     """
 
-    def __init__(self, model: Seq2Seq, decay: float) -> None:
+    def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.weights = {name: tensor.clone() for name, tensor in weights_of(model).items()}
 
     @torch.no_grad()
-    def update(self, model: Seq2Seq, step: int) -> None:
+    def update(self, model: nn.Module, step: int) -> None:
         """Move the average towards the model's weights; `step` counts updates from 1."""
         current = weights_of(model)
         share = 1 - min(self.decay, (1 + step) / (10 + step))
@@ -32,7 +31,7 @@ class MovingAverage:
             self.weights[name].copy_(current[name])
 
     @contextmanager
-    def swapped_in(self, model: Seq2Seq) -> Iterator[None]:
+    def swapped_in(self, model: nn.Module) -> Iterator[None]:
         """Let the model have the averaged weights for a while."""
         own = {name: tensor.clone() for name, tensor in weights_of(model).items()}
         _copy(self.weights, model)
@@ -43,6 +42,6 @@ class MovingAverage:
 
 
 @torch.no_grad()
-def _copy(weights: dict[str, Tensor], model: Seq2Seq) -> None:
+def _copy(weights: dict[str, Tensor], model: nn.Module) -> None:
     for name, tensor in weights_of(model).items():
         tensor.copy_(weights[name])

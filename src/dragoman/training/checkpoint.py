@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from dragoman.errors import UserError
+from dragoman.errors import ModelError, StorageError, UserError
 from dragoman.files import atomic_directory, remove_leftovers, sync_directory, temporary_beside, write_synced
 
 _STATE, _MANIFEST, _TENSORS, _REPLACED = "state.json", "manifest.json", ".safetensors", ".replaced"
@@ -35,7 +35,7 @@ _FORMAT = 1
 _logger = logging.getLogger(__name__)
 
 
-class DamagedCheckpointError(UserError):
+class DamagedCheckpointError(StorageError):
     """A checkpoint whose files are not those that were written."""
 
 
@@ -70,7 +70,7 @@ def save_checkpoint(
 
     Tensors may be on any device; those of one name must not share memory. `state` must be JSON values.
 
-    Raises UserError when the disk is full. Whatever is raised, earlier checkpoints are as they were.
+    Raises StorageError when the disk is full. Whatever is raised, earlier checkpoints are as they were.
     """
     if not root.exists():
         root.mkdir(parents=True)
@@ -94,12 +94,12 @@ def save_checkpoint(
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; every byte is checked against its manifest.
 
-    Raises DamagedCheckpointError (a UserError) naming the file that is missing or not as it was written.
+    Raises DamagedCheckpointError (a StorageError) naming the file that is missing or not as it was written.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
         if manifest["format"] != _FORMAT:
-            raise UserError(f"{path} has format {manifest['format']!r}; this version reads format {_FORMAT}")
+            raise StorageError(f"{path} has format {manifest['format']!r}; this version reads format {_FORMAT}")
         expected = dict(manifest["files"])
         # What was checked is what is used: each file is read once, whole.
         read = {name: _read_checked(path, name, about) for name, about in expected.items()}
@@ -111,7 +111,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except FileNotFoundError as error:
         raise DamagedCheckpointError(f"{error.filename} is missing: the checkpoint is not whole") from error
     except PermissionError as error:
-        raise UserError(f"{error.filename} cannot be read: {error.strerror}") from error
+        raise StorageError(f"{error.filename} cannot be read: {error.strerror}") from error
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise DamagedCheckpointError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
@@ -121,7 +121,7 @@ def latest_checkpoint(root: Path) -> Checkpoint | None:
 
     A damaged one is passed over with a logged warning. Nothing is changed on the disk.
 
-    Raises UserError when there are checkpoints but every one is damaged.
+    Raises StorageError when there are checkpoints but every one is damaged.
     """
     candidates = _candidates(root)
     for _, path in reversed(candidates):
@@ -130,7 +130,7 @@ def latest_checkpoint(root: Path) -> Checkpoint | None:
         except DamagedCheckpointError as error:
             _logger.warning("%s; passed over, the one before is taken", error)
     if candidates:
-        raise UserError(
+        raise StorageError(
             f"all {len(candidates)} checkpoints in {root} are damaged; "
             "to train from the start, remove that directory or name another"
         )
@@ -166,10 +166,10 @@ def unpack_optimizer(
 ) -> None:
     """Give the optimizer the state that `pack_optimizer` took apart, bit for bit; the tensors are copied.
 
-    Raises UserError when the state is of another optimizer or of other parameters.
+    Raises StorageError when the state is of another optimizer or of other parameters.
     """
     if packed["class"] != type(optimizer).__name__:
-        raise UserError(
+        raise StorageError(
             f"the checkpoint has the state of {packed['class']}, the optimizer is {type(optimizer).__name__}"
         )
     state = {int(index): dict(values) for index, values in packed["state"].items()}
@@ -178,7 +178,7 @@ def unpack_optimizer(
         state[int(index)][key] = tensor.clone()
     own = optimizer.state_dict()["param_groups"]
     if [len(group["params"]) for group in own] != [len(group["params"]) for group in packed["groups"]]:
-        raise UserError("the checkpoint's optimizer has other numbers of parameters than this model's")
+        raise StorageError("the checkpoint's optimizer has other numbers of parameters than this model's")
     # JSON has no tuples (Adam's betas).
     groups = [
         {k: tuple(v) if isinstance(mine.get(k), tuple) else v for k, v in group.items()}
@@ -192,7 +192,7 @@ def average_states(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
     Tensors of whole numbers (counters) have no mean: the last model's are taken.
 
-    Raises UserError when names or shapes differ.
+    Raises ModelError when names or shapes differ.
     """
     total: dict[str, Tensor] = {}
     last: Mapping[str, Tensor] = {}
@@ -200,7 +200,7 @@ def average_states(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     for state in states:
         shapes = {name: tensor.shape for name, tensor in state.items()}
         if last and shapes != {name: tensor.shape for name, tensor in last.items()}:
-            raise UserError("models with different weights cannot be averaged")
+            raise ModelError("models with different weights cannot be averaged")
         last, count = state, count + 1
         for name, tensor in state.items():
             if tensor.is_floating_point():
@@ -252,7 +252,7 @@ def _write(root: Path, path: Path, data: bytes) -> dict[str, object]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         path.unlink(missing_ok=True)  # before free space is measured
-        raise UserError(
+        raise StorageError(
             f"the disk of {root} is full: {path.name} of the new checkpoint takes {len(data):,} bytes, "
             f"{shutil.disk_usage(root).free:,} are free; the checkpoints before are good: "
             "make room and give the same command again"

@@ -1,4 +1,4 @@
-"""What a run leaves for people to look at: the learning curves, a sparkline."""
+"""What a run leaves for people to look at: the learning curves."""
 
 import io
 import math
@@ -12,16 +12,16 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from dragoman.files import write_atomically
 from dragoman.training.events import Event, number_of, read_events, step_of
+from dragoman.training.metrics import METRICS, Line, Metric
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-# Told apart by the colour-blind too (Okabe and Ito 2008), and in grey by marker and dash.
-_TRAINING, _VALIDATION, _BLEU, _CHRF = "#56B4E9", "#D55E00", "#0072B2", "#009E73"
+# Told apart by the colour-blind too (Okabe and Ito 2008); metrics have their colours in their table.
+_TRAINING, _VALIDATION = "#56B4E9", "#D55E00"
 
 
 def draw_curves(log: Path, picture: Path) -> None:
     """Draw loss, quality and learning rate over the updates as a PNG, from the events of `log`.
 
-    Raises UserError when the log cannot be read.
+    Raises StorageError when the log cannot be read.
     """
     events = read_events(log)
     steps = [event for event in events if event["event"] == "step"]
@@ -31,12 +31,12 @@ def draw_curves(log: Path, picture: Path) -> None:
 
     _draw(loss, steps, "loss", color=_TRAINING, label="training")
     found = _draw(loss, validations, "loss", color=_VALIDATION, label="validation", marker="o")
-    _mark(loss, min(found, key=lambda point: point[1], default=None), "lowest", "{:.2f}", _VALIDATION)
+    _mark(loss, min(found, key=lambda point: point[1], default=None), "lowest", ".2f", _VALIDATION)
     loss.set(title="Loss", ylabel="loss (nats per token)")
 
-    found = _draw(quality, validations, "bleu", color=_BLEU, label="BLEU", marker="o")
-    _mark(quality, max(found, key=lambda point: point[1], default=None), "best BLEU", "{:.1f}", _BLEU)
-    _draw(quality, validations, "chrf", color=_CHRF, label="chrF", marker="s", linestyle="--")
+    for metric in METRICS.values():
+        if metric.line is not None:
+            _draw_metric(quality, validations, metric, metric.line)
     quality.set(title="Translations of the validation set", ylabel="score (0 to 100)")
     quality.set_ylim(bottom=0)
 
@@ -62,16 +62,20 @@ def draw_curves(log: Path, picture: Path) -> None:
     write_atomically(picture, png.getvalue())
 
 
-def sparkline(values: Sequence[float]) -> str:
-    """The values as a line of blocks, lowest to highest; a blank where a value is not finite."""
-    finite = [value for value in values if math.isfinite(value)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
-    top = len(_BLOCKS) - 1
-    # Halved, so that the distance between the largest floats of both signs is still one.
-    spread = (high / 2 - low / 2) or 1.0
-    return "".join(
-        _BLOCKS[round((value / 2 - low / 2) / spread * top)] if math.isfinite(value) else " " for value in values
+def _draw_metric(axes: Axes, validations: Sequence[Event], metric: Metric, line: Line) -> None:
+    found = _draw(
+        axes,
+        validations,
+        metric.name,
+        color=line.color,
+        label=metric.label,
+        marker=line.marker,
+        linestyle=line.linestyle,
     )
+    if line.best:
+        choose = max if metric.higher_is_better else min
+        best = choose(found, key=lambda point: point[1], default=None)
+        _mark(axes, best, f"best {metric.label}", metric.format, line.color)
 
 
 def _draw(
@@ -87,11 +91,12 @@ def _draw(
 
 
 def _mark(axes: Axes, point: tuple[float, float] | None, what: str, number: str, color: str) -> None:
+    """Mark the best point, and say in the legend what and where it is."""
     if point is not None:
         axes.plot(
             *point,
             color=color,
-            label=f"{what}: {number.format(point[1])} at {point[0]:,.0f}",
+            label=f"{what}: {point[1]:{number}} at {point[0]:,.0f}",
             marker="*",
             markersize=13,
             markeredgecolor="white",

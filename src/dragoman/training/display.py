@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from dragoman.training.progress import Validation
-
-HEADER = f"{'update':>8} {'minutes':>8} {'loss':>7} {'perplexity':>10} {'BLEU':>6} {'chrF':>6} {'exact %':>7}"
+from dragoman.training.metrics import METRICS
+from dragoman.training.validation import Validation
 
 
 class Display:
@@ -55,19 +54,19 @@ class Display:
         self._progress.update(self._task, completed=progress, figures=shown)
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
-        """Print a row, and two translations to look at."""
+        """Print a row, and two outputs to look at."""
+        values = {METRICS[name]: value for name, value in validation.values().items()}
         if not self._header_shown:
-            self._console.print(HEADER, style="bold")
+            heads = " ".join(metric.head() for metric in values)
+            self._console.print(f"{'update':>8} {'minutes':>8} {heads}", style="bold")
             self._header_shown = True
+        cells = " ".join(metric.cell(value) for metric, value in values.items())
         self._console.print(
-            f"{step:>8,} {seconds / 60:>8.1f} {validation.loss:>7.3f} {validation.perplexity:>10.2f} "
-            f"{validation.bleu:>6.1f} {validation.chrf:>6.1f} {validation.exact_match:>7.1f}"
-            f"{'  best so far' if best else ''}",
-            highlight=False,
+            f"{step:>8,} {seconds / 60:>8.1f} {cells}{'  best so far' if best else ''}", highlight=False
         )
-        for source, _, translation in validation.samples[:2]:
+        for sample in validation.samples[:2]:
             self._console.print(
-                f"         {escape(source)}  →  {escape(translation)}",
+                f"         {escape(sample.given)}  →  {escape(sample.output)}",
                 style="dim",
                 highlight=False,
                 overflow="ellipsis",

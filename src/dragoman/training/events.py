@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dragoman.errors import UserError
+from dragoman.errors import StorageError
 from dragoman.files import write_atomically
+from dragoman.training.metrics import METRICS
 
 Event = dict[str, object]
 
-_NUMBERS = {"step", "loss", "bleu", "chrf", "learning_rate"}
+_NUMBERS = {"step", "learning_rate"}
 
 
 class EventLog:
@@ -57,12 +58,12 @@ class EventLog:
 def read_events(log: Path) -> list[Event]:
     """Read log.jsonl. A last line that a crash cut short is left out.
 
-    Raises UserError with file and line when any other line is not an event.
+    Raises StorageError with file and line when any other line is not an event.
     """
     try:
         data = log.read_bytes()
     except OSError as error:
-        raise UserError(f"{log}: cannot be read: {error.strerror}") from error
+        raise StorageError(f"{log}: cannot be read: {error.strerror}") from error
     return [_parse(line, log, number) for number, line in enumerate(_whole_lines(data), start=1)]
 
 
@@ -92,12 +93,13 @@ def _parse(line: bytes, path: Path, number: int) -> Event:
     try:
         event = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}:{number}: not JSON ({error}); remove the line") from error
+        raise StorageError(f"{path}:{number}: not JSON ({error}); remove the line") from error
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-        raise UserError(f'{path}:{number}: not an event, a JSON object with "event"; remove the line')
-    for key in _NUMBERS & event.keys():
-        value = event[key]
+        raise StorageError(f'{path}:{number}: not an event, a JSON object with "event"; remove the line')
+    for key, value in event.items():
+        if key not in _NUMBERS and key not in METRICS:
+            continue
         fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
         if not fits or (isinstance(value, int) and abs(value) > sys.float_info.max):
-            raise UserError(f"{path}:{number}: {key} is {value!r}, not a number; remove the line")
+            raise StorageError(f"{path}:{number}: {key} is {value!r}, not a number; remove the line")
     return event

@@ -1,6 +1,7 @@
 """How long a run will still take."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 # Of an update, in the time before the first validation has been measured: reading and translating a token takes
@@ -14,22 +15,27 @@ _WARM_UP = 5
 class Forecast:
     """Time left, from the pace of the updates and of the validations in this process.
 
-    validation_tokens   target tokens that a validation translates
+    validation_tokens   tokens that a validation writes
+    clock               in seconds
     """
 
     validation_tokens: int
+    clock: Callable[[], float] = time.monotonic
     _updates: int = 0
     _seconds: float = 0.0
     _progress: float = 0.0
     _tokens: int = 0
     _validations: int = 0
     _validation_seconds: float = 0.0
-    _last: float = field(default_factory=time.monotonic)
+    _last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._last = self.clock()
 
     def updated(self, progress: float, tokens: int) -> None:
         """After an update that moved the run on by `progress`, a share of its budget."""
         self._updates += 1
-        now = time.monotonic()
+        now = self.clock()
         if self._updates > _WARM_UP:
             self._seconds += now - self._last
             self._progress += progress
@@ -38,7 +44,7 @@ class Forecast:
 
     def validated(self) -> None:
         """After a validation (and the checkpoint that goes with it)."""
-        now = time.monotonic()
+        now = self.clock()
         self._validations += 1
         self._validation_seconds += now - self._last
         self._last = now

@@ -4,18 +4,20 @@ import queue
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
+from typing import TypeVar
 
 import torch
 
-from dragoman.data.batching import Batch, Cursor
+from dragoman.data.batching import Cursor
+from dragoman.training.objective import B
 
-Placed = tuple[Batch, Cursor]
+Item = TypeVar("Item")
 # Batches that wait: enough to bridge a long one, few enough to stay small.
 DEPTH = 4
 
 
-def on_device(stream: Iterator[Placed], device: torch.device) -> Generator[Placed, None, None]:
-    """The same batches, on `device`.
+def on_device(stream: Iterator[tuple[B, Cursor]], device: torch.device) -> Generator[tuple[B, Cursor], None, None]:
+    """Yield the same batches, on `device`.
 
     For a GPU a thread reads them ahead into pinned memory, from where they are copied without anyone waiting. The
     thread ends when the iterator is closed; what it raises is raised here.
@@ -28,12 +30,12 @@ def on_device(stream: Iterator[Placed], device: torch.device) -> Generator[Place
             yield batch.to(device), cursor
 
 
-def read_ahead(stream: Iterator[Placed]) -> Generator[Placed, None, None]:
-    """The same items, read by a thread up to DEPTH ahead."""
-    waiting: queue.Queue[Placed | BaseException | None] = queue.Queue(DEPTH)
+def read_ahead(stream: Iterator[Item]) -> Generator[Item, None, None]:
+    """Yield the same items, read by a thread up to DEPTH ahead."""
+    waiting: queue.Queue[Item | BaseException | None] = queue.Queue(DEPTH)
     closed = threading.Event()
 
-    def put(item: Placed | BaseException | None) -> None:
+    def put(item: Item | BaseException | None) -> None:
         while not closed.is_set():
             with suppress(queue.Full):
                 waiting.put(item, timeout=0.1)

@@ -1,57 +1,25 @@
-"""Where training stands, and how good the model is there."""
+"""Where training stands: everything that changes in a run, into a checkpoint and out of it again, bit for bit."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from dragoman.data.batching import Cursor
-from dragoman.models.figures import Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class Validation:
-    """How good a model is on the validation set.
-
-    loss      nats per target token, without smoothing; perplexity is e^loss
-    bleu, chrf   0 to 100
-    exact_match  per cent of the outputs that equal a reference of their source
-    samples   (source, reference, translation) to look at
-    figures   what the model reports of its own, by name; see `Seq2Seq.figures`
-    """
-
-    loss: float
-    bleu: float
-    chrf: float
-    exact_match: float
-    samples: tuple[tuple[str, str, str], ...] = ()
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-
-    @property
-    def perplexity(self) -> float:
-        """e^loss."""
-        return math.exp(min(self.loss, 700))
-
-    def figures_to_json(self) -> dict[str, object]:
-        """{"figures": ...} for logs and metrics; {} when the model has none."""
-        figures = {name: figure.to_json() for name, figure in self.figures.items()}
-        return {"figures": figures} if figures else {}
-
-    def better_than(self, other: "Validation | None", by: Literal["bleu", "exact_match", "loss"]) -> bool:
-        """Whether this is an improvement."""
-        if other is None:
-            return True
-        if by == "bleu" and self.bleu != other.bleu:
-            return self.bleu > other.bleu
-        if by == "exact_match" and self.exact_match != other.exact_match:
-            return self.exact_match > other.exact_match
-        # Also between equal scores: BLEU of outputs shorter than four words is always 0.
-        return self.loss < other.loss
+from dragoman.models.storage import set_weights, weights_of
+from dragoman.training.averaging import MovingAverage
+from dragoman.training.checkpoint import Checkpoint, pack_optimizer, prune, save_checkpoint, unpack_optimizer
+from dragoman.training.optimizers.parts import Optimizers
+from dragoman.training.validation import Validation
 
 
 @dataclass
-class Position:
-    """Where training stands; all of it is in a checkpoint."""
+class Progress:
+    """How far a run has come: everything that changes but for tensors."""
 
     step: int = 0
     cursor: Cursor = Cursor()  # noqa: RUF009 - frozen
@@ -73,28 +41,89 @@ class Position:
     finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Turn into JSON values."""
-        return asdict(self)
+        """Return JSON values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "cursor": asdict(self.cursor), "best": self.best and self.best.to_json()}
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> "Position":
+    def from_json(cls, state: Mapping[str, Any]) -> "Progress":
         """Read what `to_json` wrote."""
-        best = state["best"] and _read_validation(state["best"])
         return cls(
             **{
                 **state,
                 "cursor": Cursor(**state["cursor"]),
-                "best": best,
+                "best": state["best"] and Validation.from_json(state["best"]),
                 "validated_steps": tuple(state["validated_steps"]),
             }
         )
 
 
-def _read_validation(state: dict[str, Any]) -> Validation:
-    samples = tuple(tuple(sample) for sample in state["samples"])
-    # Earlier versions wrote no figures and no exact match, by which none of their runs chooses.
-    figures = {name: Figure(**figure) for name, figure in state.get("figures", {}).items()}
-    return Validation(**{"exact_match": 0.0, **state, "samples": samples, "figures": figures})
+class RunState:
+    """Everything that changes while a model trains. A checkpoint holds all of it.
+
+    model        its weights
+    optimizers   their state
+    average      the moving average of the weights, if the run keeps one
+    progress     all the rest, together with torch's random state and the clock
+    """
+
+    def __init__(self, model: nn.Module, optimizers: Optimizers, average: MovingAverage | None) -> None:
+        self.model = model
+        self.optimizers = optimizers
+        self.average = average
+        self.progress = Progress()
+        self._clock = time.monotonic()
+
+    def seconds(self) -> float:
+        """Return the time spent on training, by earlier processes too."""
+        return self.progress.seconds + time.monotonic() - self._clock
+
+    def set_seconds(self, seconds: float) -> None:
+        """Let the clock go on from `seconds`."""
+        self.progress.seconds, self._clock = seconds, time.monotonic()
+
+    def save(self, checkpoints: Path, keep: Collection[int] = ()) -> None:
+        """Write a checkpoint; keep also the one before, and those of the steps `keep`."""
+        self.set_seconds(self.seconds())
+        packed = {name: pack_optimizer(optimizer) for name, optimizer in self.optimizers.named().items()}
+        tensors: dict[str, Mapping[str, Tensor]] = {
+            "model": weights_of(self.model),
+            **{name: tensors for name, (tensors, _) in packed.items()},
+            "random": self._random_state(),
+        }
+        if self.average is not None:
+            tensors["average"] = self.average.weights
+        state = {"position": self.progress.to_json(), **{name: values for name, (_, values) in packed.items()}}
+        save_checkpoint(checkpoints, self.progress.step, tensors, state)
+        prune(checkpoints, keep={*keep, self.progress.step}, keep_last=2)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go back to a checkpoint.
+
+        Raises:
+            UserError: when it is of another model or of other optimizers.
+        """
+        device = self._device()
+        tensors, state = checkpoint.tensors, checkpoint.state
+        set_weights(self.model, tensors["model"], "checkpoint")
+        for name, optimizer in self.optimizers.named().items():
+            unpack_optimizer(optimizer, tensors[name], state[name])
+        if self.average is not None:
+            self.average.weights = {name: tensor.to(device) for name, tensor in tensors["average"].items()}
+        torch.set_rng_state(tensors["random"]["cpu"])
+        if device.type == "cuda" and "cuda" in tensors["random"]:
+            torch.cuda.set_rng_state(tensors["random"]["cuda"], device)
+        self.progress = Progress.from_json(state["position"])
+        self.set_seconds(self.progress.seconds)
+
+    def _random_state(self) -> dict[str, Tensor]:
+        device, state = self._device(), {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(device)
+        return state
+
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
 
 
 @dataclass(frozen=True)

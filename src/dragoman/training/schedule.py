@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from dragoman.errors import SettingsError
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleConfig:
@@ -25,20 +27,20 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         if not 0 <= self.warmup < math.inf or (self.warmup >= 1 and self.warmup != int(self.warmup)):
-            raise ValueError(
+            raise SettingsError(
                 f"warmup must be a whole number of updates, or a share of the run below 1, not {self.warmup}"
             )
         if self.kind == "paper" and self.warmup == 0:
-            raise ValueError('kind = "paper" needs a warmup above 0')
+            raise SettingsError('kind = "paper" needs a warmup above 0')
         if self.peak_learning_rate is None:
             if self.kind != "paper" or self.warmup < 1:
-                raise ValueError(
+                raise SettingsError(
                     'give peak_learning_rate: only kind = "paper" with a warmup in updates has one of its own'
                 )
         elif not 0 < self.peak_learning_rate < math.inf:
-            raise ValueError(f"peak_learning_rate must be above 0, not {self.peak_learning_rate}")
+            raise SettingsError(f"peak_learning_rate must be above 0, not {self.peak_learning_rate}")
         if not 0 <= self.final_share <= 1:
-            raise ValueError(f"final_share must be in [0, 1], not {self.final_share}")
+            raise SettingsError(f"final_share must be in [0, 1], not {self.final_share}")
 
 
 def learning_rate(config: ScheduleConfig, d_model: int, step: int, progress: float) -> float:

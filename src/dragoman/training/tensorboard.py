@@ -2,22 +2,22 @@
 
 from pathlib import Path
 
-from dragoman.errors import UserError
-from dragoman.training.progress import Validation
+from dragoman.errors import SettingsError
+from dragoman.training.validation import Validation
 
 
 class TensorBoard:
     """Writes every log line as scalars into `directory`.
 
     Raises:
-        UserError: when tensorboard is not installed.
+        SettingsError: when tensorboard is not installed.
     """
 
     def __init__(self, directory: Path) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise UserError(
+            raise SettingsError(
                 "training.tensorboard is on, but tensorboard is not installed: pip install 'dragoman[tensorboard]'"
             ) from None
         self._writer = SummaryWriter(str(directory))
@@ -28,11 +28,11 @@ class TensorBoard:
             self._writer.add_scalar(f"training/{name}", value, step)
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
-        """Write a validation, with its sample translations as text."""
-        for name in ("loss", "perplexity", "bleu", "chrf", "exact_match"):
-            self._writer.add_scalar(f"validation/{name}", getattr(validation, name), step)
-        for number, (source, reference, translation) in enumerate(validation.samples):
-            text = f"{source}\n\n→ {translation}\n\n({reference})"
+        """Write a validation, with its samples as text."""
+        for name, value in validation.values().items():
+            self._writer.add_scalar(f"validation/{name}", value, step)
+        for number, sample in enumerate(validation.samples):
+            text = f"{sample.given}\n\n→ {sample.output}\n\n({sample.expected})"
             self._writer.add_text(f"sample/{number}", text, step)
         self._writer.flush()
 

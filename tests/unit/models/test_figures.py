@@ -14,7 +14,8 @@ from dragoman.models.transformer import Transformer
 from dragoman.run import train
 from dragoman.run.validator import Validator
 from dragoman.training.events import read_events
-from dragoman.training.progress import Position, Validation
+from dragoman.training.progress import Progress
+from dragoman.training.validation import Sample, Validation
 from tests.support.number_words import split_numbers
 from tests.support.runs import TINY_RUN, write_tsv
 from tests.support.small_translator import WORDS, random_models, random_translator, tokenizer
@@ -68,7 +69,7 @@ def test_figures_that_are_no_numbers_become_null() -> None:
 def test_a_model_without_figures_shows_none() -> None:
     assert random_translator().figures(PAIRS) == {}
     assert random_translator().figures([]) == {}
-    assert Validation(loss=1.0, bleu=2.0, chrf=3.0, exact_match=4.0).figures_to_json() == {}
+    assert Validation(loss=1.0, scores={"bleu": 2.0}).figures_to_json() == {}
 
 
 @pytest.mark.usefixtures("reporting")
@@ -85,17 +86,22 @@ def test_a_validator_reports() -> None:
     assert plain(dict(validator(model).figures)) == expected()
 
 
-def test_positions_keep_figures_and_earlier_ones_are_read() -> None:
+def test_progress_keeps_figures_and_that_of_earlier_versions_is_read() -> None:
     figures = {"encoder steps": Figure(mean=2.5, maximum=6.0)}
-    position = Position(
-        best=Validation(loss=1.0, bleu=2.0, chrf=3.0, exact_match=4.0, samples=(("a", "b", "c"),), figures=figures)
-    )
-    state = json.loads(json.dumps(position.to_json()))
-    assert Position.from_json(state) == position
-    del state["best"]["figures"], state["best"]["exact_match"]
-    assert Position.from_json(state).best == Validation(
-        loss=1.0, bleu=2.0, chrf=3.0, exact_match=0.0, samples=(("a", "b", "c"),)
-    )
+    scores = {"bleu": 2.0, "chrf": 3.0, "exact_match": 4.0}
+    samples = (Sample("a", "b", "c"),)
+    progress = Progress(best=Validation(loss=1.0, scores=scores, samples=samples, figures=figures))
+    state = json.loads(json.dumps(progress.to_json()))
+    assert Progress.from_json(state) == progress
+    # In the form of the first version that wrote it.
+    assert state["best"] == {
+        "loss": 1.0,
+        **scores,
+        "samples": [["a", "b", "c"]],
+        "figures": {"encoder steps": {"mean": 2.5, "maximum": 6.0}},
+    }
+    del state["best"]["figures"], state["best"]["exact_match"], scores["exact_match"]
+    assert Progress.from_json(state).best == Validation(loss=1.0, scores=scores, samples=samples)
 
 
 @pytest.mark.usefixtures("reporting")

@@ -18,7 +18,8 @@ from dragoman.search.beam import beam_search
 from dragoman.search.config import SearchConfig
 from dragoman.search.stepper import SingleModel
 from dragoman.text.subwords import EOS
-from dragoman.training.gradients import accumulate_gradients, mean_loss
+from dragoman.training.gradients import accumulate_gradients
+from dragoman.training.translation_objective import TranslationLosses, mean_loss
 from tests.support.variants.recurrent import VARIANTS
 from tests.support.variants.sizes import V
 
@@ -195,7 +196,7 @@ def test_gradients_of_all_positions_are_those_of_steps(variant: str) -> None:
 def test_every_weight_learns(variant: str) -> None:
     model = build_recurrent(VARIANTS[variant])
     batch = collate(tokens(8, 6).tolist(), tokens(8, 5, seed=1).tolist())
-    accumulate_gradients(model, [batch], 0.1, "fp32", CPU)
+    accumulate_gradients(model, [batch], TranslationLosses(0.1), "fp32", CPU)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -210,7 +211,7 @@ def test_half_precision_is_near(variant: str) -> None:
     batch = collate(tokens(8, 6).tolist(), [row[: 3 + i % 3] for i, row in enumerate(tokens(8, 5, seed=1).tolist())])
     found = {}
     for precision in ("fp32", "bf16"):
-        total, _ = accumulate_gradients(model, [batch], 0.1, precision, CPU)
+        total, _ = accumulate_gradients(model, [batch], TranslationLosses(0.1), precision, CPU)
         found[precision] = total, [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         model.zero_grad(set_to_none=True)
     (loss, gradients), (half_loss, half_gradients) = found["fp32"], found["bf16"]
@@ -402,7 +403,7 @@ def test_reversing_four_symbols_is_learned(variant: str) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(150):
         optimizer.zero_grad()
-        total, count = accumulate_gradients(model, [batch], 0.0, "fp32", CPU)
+        total, count = accumulate_gradients(model, [batch], TranslationLosses(0.0), "fp32", CPU)
         if total < 0.01 * count:
             break
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

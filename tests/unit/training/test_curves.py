@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import UserError
-from dragoman.training.curves import draw_curves, sparkline
+from dragoman.training.curves import draw_curves
 from dragoman.training.events import EventLog, read_events
+from dragoman.training.sparkline import sparkline
 
 
 def step_event(step: int, loss: float = 2.0) -> dict[str, object]:

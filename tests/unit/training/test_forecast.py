@@ -2,22 +2,19 @@
 
 import pytest
 
-from dragoman.training import forecast as forecast_module
 from dragoman.training.forecast import Forecast
 
 
 class Clock:
     now = 0.0
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(forecast_module, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.mark.parametrize(("updates", "validations", "validation_tokens"), [(3000, 5, 9000), (20_000, 10, 20_000)])
@@ -26,7 +23,7 @@ def test_after_a_minute_the_time_left_is_right_within_a_fifth(
 ) -> None:
     # 1,000 tokens in 0.1 s; the first updates take ten times that; a validation, four times as long per token.
     validation_seconds = 4 * validation_tokens / 10_000
-    forecast = Forecast(validation_tokens, _last=0.0)
+    forecast = Forecast(validation_tokens, clock)
     said: tuple[float, float] | None = None
     done = 0
     for update in range(1, updates + 1):
@@ -46,7 +43,7 @@ def test_after_a_minute_the_time_left_is_right_within_a_fifth(
 
 
 def test_a_budget_by_the_clock_has_its_validations_in_it(clock: Clock) -> None:
-    forecast = Forecast(1000, _last=0.0)
+    forecast = Forecast(1000, clock)
     for _ in range(100):
         clock.now += 0.5
         forecast.updated(0.5 / 600, 1000)
@@ -57,6 +54,6 @@ def test_a_budget_by_the_clock_has_its_validations_in_it(clock: Clock) -> None:
 
 
 def test_before_anything_is_known_nothing_is_said(clock: Clock) -> None:
-    forecast = Forecast(1000, _last=0.0)
+    forecast = Forecast(1000, clock)
     forecast.updated(0.1, 10)
     assert forecast.seconds_left(0.1, 3, by_clock=False) is None

@@ -9,16 +9,18 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch, collate
 from dragoman.device import return_freed_memory
+from dragoman.errors import SettingsError
 from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.config import TrainingConfig
-from dragoman.training.fitting import size, split
-from dragoman.training.gradients import accumulate_gradients, mean_loss
-from dragoman.training.progress import Validation
+from dragoman.training.gradients import accumulate_gradients
+from dragoman.training.translation_objective import TranslationLosses, mean_loss
+from dragoman.training.validation import Validation
 
 CPU = torch.device("cpu")
+LOSSES = TranslationLosses(smoothing=0.1)
 
 
 def build_model() -> Seq2Seq:
@@ -45,7 +47,7 @@ def test_accumulating_gives_the_gradient_of_the_whole_batch(parts: int) -> None:
 
     def gradients(batches: list[Batch]) -> tuple[Tensor, int, list[Tensor]]:
         model = build_model()
-        total, tokens = accumulate_gradients(model, batches, 0.1, "fp32", CPU)
+        total, tokens = accumulate_gradients(model, batches, LOSSES, "fp32", CPU)
         return total, tokens, [p.grad for p in model.parameters() if p.grad is not None]
 
     total, tokens, whole = gradients([collate(sources, targets)])
@@ -86,8 +88,8 @@ def test_the_moving_average_is_the_recurrence_of_its_docstring() -> None:
 
 
 def test_better_is_a_higher_score_or_lower_loss() -> None:
-    first = Validation(loss=2.0, bleu=10.0, chrf=0.0, exact_match=5.0)
-    second = Validation(loss=1.0, bleu=9.0, chrf=0.0, exact_match=6.0)
+    first = Validation(loss=2.0, scores={"bleu": 10.0, "exact_match": 5.0})
+    second = Validation(loss=1.0, scores={"bleu": 9.0, "exact_match": 6.0})
     assert first.better_than(None, "bleu")
     assert first.better_than(second, "bleu")
     assert not second.better_than(first, "bleu")
@@ -110,10 +112,12 @@ def test_better_is_a_higher_score_or_lower_loss() -> None:
         ({"steps": 1, "label_smoothing": 1.0}, "label_smoothing"),
         ({"steps": 1, "clip_norm": -1.0}, "clip_norm"),
         ({"steps": 1, "adam_betas": (0.9, 1.0)}, "adam_betas"),
+        ({"steps": 1, "best_by": "perplexity"}, "best_by must be one of 'loss', 'bleu', .*, not 'perplexity'"),
+        ({"steps": 1, "optimizer": "adamw"}, "optimizer must be one of 'adam', 'muon', not 'adamw'"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(SettingsError, match=message):
         TrainingConfig(**settings)  # type: ignore[arg-type]
 
 
@@ -124,11 +128,11 @@ def test_pieces_that_fit_give_the_gradient_of_the_whole_batch(limit: int) -> Non
     model = build_transformer(config).double()
     batch = collate([[5, 6, 7, 8], [9, 10], [11] * 6], [[12] * 3, [13, 14], [15] * 8])
     outcomes = []
-    for pieces in ([batch], list(split(batch, limit))):
+    for pieces in ([batch], list(LOSSES.split(batch, limit))):
         assert sum(piece.target_tokens for piece in pieces) == batch.target_tokens
-        assert all(size(piece) <= limit or len(piece.source) == 1 for piece in pieces) or len(pieces) == 1
+        assert all(LOSSES.size(piece) <= limit or len(piece.source) == 1 for piece in pieces) or len(pieces) == 1
         model.zero_grad()
-        loss, tokens = accumulate_gradients(model, pieces, 0.1, "fp32", torch.device("cpu"))
+        loss, tokens = accumulate_gradients(model, pieces, LOSSES, "fp32", CPU)
         outcomes.append((loss, tokens, [parameter.grad for parameter in model.parameters()]))
     torch.testing.assert_close(outcomes[0], outcomes[1])
 

@@ -1,15 +1,18 @@
 """Muon, and who updates which parameter."""
 
-from typing import Literal
-
 import pytest
 import torch
 from torch import Tensor, nn
 
+from dragoman.device import Precision
+from dragoman.errors import SettingsError
 from dragoman.models.presets import tiny
 from dragoman.models.transformer import build_transformer
 from dragoman.training.config import TrainingConfig
-from dragoman.training.optimizers import Muon, build_optimizers, hidden_matrices, orthogonalise
+from dragoman.training.optimizers import adam, muon
+from dragoman.training.optimizers.muon import Muon, orthogonalise
+from dragoman.training.optimizers.parts import Optimizers, OptimizerSettings, Part, hidden_matrices
+from dragoman.training.optimizers.table import OPTIMIZERS
 
 FINITE, NOT_FINITE = torch.tensor(True), torch.tensor(False)
 
@@ -77,20 +80,20 @@ def test_matrices_go_to_muon_and_all_else_to_adam() -> None:
     assert len(names) == 2 * (4 + 2) + 2 * (8 + 2)
     assert not any("embedding" in name or "bias" in name or "norm" in name for name in names)
 
-    optimizers = build_optimizers(model, TrainingConfig(steps=1, optimizer="muon"), "fp32")
-    assert optimizers.muon is not None
+    optimizers = muon.build(model, TrainingConfig(steps=1), "fp32").named()
+    assert optimizers.keys() == {"optimizer", "muon"}
 
     def held(optimizer: torch.optim.Optimizer) -> list[Tensor]:
         return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
-    assert set(map(id, held(optimizers.muon))) == matrices
-    both = [*held(optimizers.muon), *held(optimizers.adam)]
+    assert set(map(id, held(optimizers["muon"]))) == matrices
+    both = [*held(optimizers["muon"]), *held(optimizers["optimizer"])]
     assert sorted(map(id, both)) == sorted(map(id, model.parameters()))
 
 
 def test_adam_alone_holds_everything_and_takes_the_rate() -> None:
     model = build_transformer(tiny(100, 100, joint=False))
-    optimizers = build_optimizers(model, TrainingConfig(steps=1), "fp32")
+    optimizers = adam.build(model, TrainingConfig(steps=1), "fp32")
     assert list(optimizers.named()) == ["optimizer"]
     before = [parameter.detach().clone() for parameter in model.parameters()]
     for parameter in model.parameters():
@@ -103,8 +106,7 @@ def test_adam_alone_holds_everything_and_takes_the_rate() -> None:
 
 def test_muon_takes_its_multiple_of_the_rate() -> None:
     model = build_transformer(tiny(100, 100, joint=True))
-    optimizers = build_optimizers(model, TrainingConfig(steps=1, optimizer="muon", matrix_rate=3.0), "fp32")
-    assert optimizers.muon is not None
+    optimizers = muon.build(model, TrainingConfig(steps=1, matrix_rate=3.0), "fp32")
     matrix = hidden_matrices(model)[0]
     before = matrix.detach().clone()
     matrix.grad = torch.randn(matrix.shape, generator=torch.Generator().manual_seed(1))
@@ -114,12 +116,12 @@ def test_muon_takes_its_multiple_of_the_rate() -> None:
     assert moved == pytest.approx(0.2 * 8 * 0.03 / 8, rel=0.2)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: Literal["adam", "muon"]) -> None:
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: str) -> None:
     def after(steps: list[Tensor]) -> list[Tensor]:
         torch.manual_seed(1)
         model = build_transformer(tiny(100, 100, joint=True))
-        optimizers = build_optimizers(model, TrainingConfig(steps=1, optimizer=optimizer), "fp32")
+        optimizers = OPTIMIZERS[optimizer](model, TrainingConfig(steps=1), "fp32")
         draw = torch.Generator().manual_seed(2)
         for finite in steps:
             for parameter in model.parameters():
@@ -134,3 +136,29 @@ def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: Literal["a
 
     for a, b in zip(after([FINITE, NOT_FINITE, FINITE]), after([FINITE, FINITE]), strict=True):
         assert torch.equal(a, b)
+
+
+def test_a_new_optimizer_is_a_file_and_a_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match=r"optimizer must be one of 'adam', 'muon', not 'sgd'"):
+        TrainingConfig(steps=1, optimizer="sgd")
+
+    def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -> Optimizers:
+        assert precision == "fp32"
+        sgd = torch.optim.SGD(model.parameters(), weight_decay=settings.weight_decay)
+        return Optimizers((Part("sgd", sgd, rate=2.0),))
+
+    monkeypatch.setitem(OPTIMIZERS, "sgd", build)
+    config = TrainingConfig(steps=1, optimizer="sgd")
+    model = nn.Linear(2, 1, bias=False)
+    model.weight.grad = torch.ones_like(model.weight)
+    before = model.weight.detach().clone()
+    optimizers = OPTIMIZERS[config.optimizer](model, config, "fp32")
+    optimizers.step(0.25, NOT_FINITE)
+    torch.testing.assert_close(model.weight.detach(), before, rtol=0, atol=0)
+    optimizers.step(0.25, FINITE)
+    torch.testing.assert_close(model.weight.detach(), before - 0.5)
+
+
+def test_a_model_without_hidden_matrices_is_left_to_adam() -> None:
+    model = nn.Embedding(5, 3)
+    assert muon.build(model, TrainingConfig(steps=1), "fp32").named().keys() == {"optimizer"}

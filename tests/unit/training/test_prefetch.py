@@ -7,8 +7,10 @@ from contextlib import closing
 import pytest
 import torch
 
-from dragoman.data.batching import Cursor, collate
-from dragoman.training.prefetch import DEPTH, Placed, on_device, read_ahead
+from dragoman.data.batching import Batch, Cursor, collate
+from dragoman.training.prefetch import DEPTH, on_device, read_ahead
+
+Placed = tuple[Batch, Cursor]
 
 
 def stream(count: int, made: list[int] | None = None) -> Iterator[Placed]:

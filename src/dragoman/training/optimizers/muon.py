@@ -1,16 +1,15 @@
-"""What turns gradients into updates: Adam for all parameters, or Muon for the matrices and Adam for the rest."""
+"""Muon for the matrices of the layers, and Adam for all other parameters."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.device import Precision
-from dragoman.models.seq2seq import Seq2Seq
-from dragoman.training.config import TrainingConfig
+from dragoman.training.optimizers.adam import adam_without
+from dragoman.training.optimizers.parts import Optimizers, OptimizerSettings, Part, hidden_matrices
 
 # Of the quintic a·x + b·x³ + c·x⁵ (Jordan et al., 2024), which takes singular values to about 1 in STEPS turns.
 A, B, C = 3.4445, -4.7750, 2.0315
@@ -96,58 +95,12 @@ class Muon(torch.optim.Optimizer):
         return gradient.lerp(average, momentum).to(self.dtype)
 
 
-@dataclass(frozen=True)
-class Optimizers:
-    """Adam, and Muon for the matrices if it is there.
-
-    matrix_rate   Muon's learning rate as a multiple of Adam's
-    """
-
-    adam: torch.optim.AdamW
-    muon: Muon | None = None
-    matrix_rate: float = 1.0
-
-    def named(self) -> dict[str, torch.optim.Optimizer]:
-        """Each by its name in a checkpoint."""
-        return {"optimizer": self.adam} | ({} if self.muon is None else {"muon": self.muon})
-
-    def step(self, learning_rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Update all parameters that have a gradient, if `finite`.
-
-        Adam does not make the host wait for a GPU to say whether that is so; Muon does.
-        """
-        for group in self.adam.param_groups:
-            group["lr"] = learning_rate
-        # How torch's gradient scaler tells a fused optimizer, on the device, to leave everything as it is.
-        self.adam.found_inf = (~finite).float()  # type: ignore[attr-defined]
-        self.adam.step()
-        if self.muon is not None and finite:
-            for group in self.muon.param_groups:
-                group["lr"] = learning_rate * self.matrix_rate
-            self.muon.step()
-
-
-def build_optimizers(model: Seq2Seq, config: TrainingConfig, precision: Precision) -> Optimizers:
-    """The optimizers that `config` asks for."""
-    matrices = hidden_matrices(model) if config.optimizer == "muon" else []
-    chosen = set(map(id, matrices))
-    adam = torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if id(parameter) not in chosen],
-        lr=0.0,
-        betas=config.adam_betas,
-        eps=config.adam_epsilon,
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -> Optimizers:
+    """Return Muon for the matrices of the layers, Adam for all other parameters."""
+    matrices = hidden_matrices(model)
+    adam = adam_without(model, matrices, settings)
     if not matrices:
-        return Optimizers(adam)
+        return Optimizers((adam,))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    muon = Muon(matrices, lr=0.0, weight_decay=config.weight_decay, dtype=dtype)
-    return Optimizers(adam, muon, config.matrix_rate)
-
-
-def hidden_matrices(model: Seq2Seq) -> list[nn.Parameter]:
-    """The matrices that turn hidden vectors into hidden vectors: neither embeddings nor the output projection."""
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    tables.add(id(model.output.weight))
-    return [parameter for parameter in model.parameters() if parameter.ndim == 2 and id(parameter) not in tables]
+    muon = Muon(matrices, lr=0.0, weight_decay=settings.weight_decay, dtype=dtype)
+    return Optimizers((adam, Part("muon", muon, rate=settings.matrix_rate)))

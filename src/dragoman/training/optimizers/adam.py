@@ -1,0 +1,28 @@
+"""Adam (Kingma and Ba, 2015) for all parameters, with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+
+from collections.abc import Collection
+
+import torch
+from torch import nn
+
+from dragoman.device import Precision
+from dragoman.training.optimizers.parts import Optimizers, OptimizerSettings, Part
+
+
+def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -> Optimizers:  # noqa: ARG001
+    """Return Adam for all parameters."""
+    return Optimizers((adam_without(model, (), settings),))
+
+
+def adam_without(model: nn.Module, others: Collection[nn.Parameter], settings: OptimizerSettings) -> Part:
+    """Return Adam for all parameters but `others`."""
+    left_out = set(map(id, others))
+    adam = torch.optim.AdamW(
+        [parameter for parameter in model.parameters() if id(parameter) not in left_out],
+        lr=0.0,
+        betas=settings.adam_betas,
+        eps=settings.adam_epsilon,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+    return Part("optimizer", adam, fused=True)
