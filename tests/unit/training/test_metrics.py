@@ -53,7 +53,7 @@ def test_rows_and_sentences_are_as_they_were() -> None:
 
 
 def test_what_translation_measures_is_in_the_table() -> None:
-    assert SCORES.keys() == {"bleu", "chrf", "exact_match"} <= METRICS.keys()
+    assert {"bleu", "chrf", "exact_match"} <= SCORES.keys() <= METRICS.keys()
 
 
 def test_a_metric_outside_the_table_is_a_bug() -> None:
@@ -93,5 +93,5 @@ def test_a_new_metric_is_shown_logged_drawn_and_can_decide(tmp_path: Path) -> No
 
 
 def test_an_unknown_choice_names_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"best_by must be one of 'loss', 'bleu', 'chrf', 'exact_match', not 'ter'"):
-        TrainingConfig(steps=1, best_by="ter")
+    with pytest.raises(SettingsError, match=r"best_by must be one of 'loss', 'bleu', .*'exact_match'.*, not 'blue'"):
+        TrainingConfig(steps=1, best_by="blue")

@@ -139,16 +139,16 @@ def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: str) -> No
 
 
 def test_a_new_optimizer_is_a_file_and_a_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match=r"optimizer must be one of 'adam', 'muon', not 'sgd'"):
-        TrainingConfig(steps=1, optimizer="sgd")
+    with pytest.raises(SettingsError, match=r"optimizer must be one of 'adam', 'muon'.*, not 'made-up'"):
+        TrainingConfig(steps=1, optimizer="made-up")
 
     def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -> Optimizers:
         assert precision == "fp32"
         sgd = torch.optim.SGD(model.parameters(), weight_decay=settings.weight_decay)
-        return Optimizers((Part("sgd", sgd, rate=2.0),))
+        return Optimizers((Part("made-up", sgd, rate=2.0),))
 
-    monkeypatch.setitem(OPTIMIZERS, "sgd", build)
-    config = TrainingConfig(steps=1, optimizer="sgd")
+    monkeypatch.setitem(OPTIMIZERS, "made-up", build)
+    config = TrainingConfig(steps=1, optimizer="made-up")
     model = nn.Linear(2, 1, bias=False)
     model.weight.grad = torch.ones_like(model.weight)
     before = model.weight.detach().clone()
