@@ -48,7 +48,7 @@ class Trainer(Generic[M, B]):
         precision: as `choose_precision` says.
         directory: takes checkpoints/ and log.jsonl.
         keep_best: called with the weights whenever a validation is the best so far.
-        observers: hear of every log line.
+        observers: are told of every log line.
         read_every: updates after which to ask how they went; by default 1 on a CPU, which knows at once, and LOG_EVERY
             on a GPU, which would be idle after each.
         checkpoint_seconds: time after which to save between validations.
@@ -96,11 +96,11 @@ class Trainer(Generic[M, B]):
         self.forecast = Forecast(objective.validation_tokens)
 
     def run(self) -> Outcome:
-        """Train until the budget is spent or patience is, and return how it went.
+        """Train until the budget or the patience is spent, and return how it went.
 
         Raises:
             Stopped: after SIGINT or SIGTERM; everything is saved, `run` again goes on.
-            UserError: when the loss is not finite time and again, a checkpoint cannot be written, or a single
+            UserError: when the loss is repeatedly not finite, a checkpoint cannot be written, or a single
                 example does not fit into memory.
         """
         self._restore_or_begin()
@@ -108,7 +108,7 @@ class Trainer(Generic[M, B]):
             if not self.budget.finished():
                 self._rehearse()
             while not self.budget.finished():
-                # Anew after a rollback, which moves the cursor.
+                # Started again after a rollback, which moves the cursor.
                 with closing(self._groups()) as groups:
                     self._train_on(groups, request)
         if not self.state.progress.finished:
@@ -158,7 +158,7 @@ class Trainer(Generic[M, B]):
             self.save()
 
     def _rehearse(self) -> None:
-        """Run the longest batch first, for nothing: what does not fit into memory shows now, not after hours."""
+        """Run the longest batch and discard its gradient: what does not fit into memory shows now, not after hours."""
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.model.train()
         with torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
@@ -181,7 +181,7 @@ class Trainer(Generic[M, B]):
         for batches, cursor in groups:
             self.update(batches)
             self.state.progress.cursor = cursor
-            # Looked at once: a signal that comes later is heeded after the next update.
+            # Read once: a signal that comes later is handled after the next update.
             signal, validate = request.signal_number, self.budget.validation_due()
             save = validate or signal is not None or time.monotonic() - saved_at > self.checkpoint_seconds
             if save:

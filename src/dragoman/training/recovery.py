@@ -32,7 +32,7 @@ class Recovery:
     Args:
         state: the run; what is read is added to its progress.
         checkpoints: to go back to.
-        reporter: hears of every update that is skipped, and of every return.
+        reporter: is told of every update that is skipped, and of every return.
         read_every: updates that are read at once.
     """
 
@@ -44,13 +44,13 @@ class Recovery:
         self._unread: list[Update] = []
 
     def updated(self, update: Update) -> None:
-        """Take note of an update, and read those that wait when they are enough."""
+        """Add an update, and read all that have not been read when there are enough of them."""
         self._unread.append(update)
         if len(self._unread) == self._read_every:
             self.read()
 
     def read(self) -> None:
-        """Learn how the updates since the last time went. On a GPU, this waits for them: not in every update."""
+        """Read loss and norm of the updates since the last time. A GPU has to finish them first: not after each one."""
         if not self._unread:
             return
         updates, self._unread = self._unread, []

@@ -1,4 +1,4 @@
-"""Who hears how training goes: the log, and observers such as the live display and TensorBoard."""
+"""Reports of how training goes: to the log, and to observers such as the live display and TensorBoard."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from dragoman.training.validation import Validation
 
 
 class Observer(Protocol):
-    """Who wants to hear how training goes."""
+    """Anything that shows or records how training goes."""
 
     def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
-        """Hear of LOG_EVERY more updates, and how long the run will still take if that is known."""
+        """Called after every `loop.LOG_EVERY` updates, with their figures and the time left if it is known."""
 
     def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
-        """Hear of a validation, made after `seconds` of training."""
+        """Called after each validation; `seconds` is the time spent on training."""
 
     def trouble(self, step: int, message: str) -> None:
-        """Hear of something that went wrong and was dealt with."""
+        """Called when something went wrong and was dealt with."""
 
 
 @dataclass(frozen=True)
