@@ -24,6 +24,7 @@ from dragoman.layers.positions import (
     random_start,
 )
 from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import NORM_EPSILON
 from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
@@ -297,12 +298,11 @@ def _residual(config: TransformerConfig) -> PostNorm | PreNorm:
 
 
 def _norm(config: TransformerConfig) -> nn.Module:
-    # eps 1e-6: the reference implementation's.
     match config.norm:
         case "layer":
-            return LayerNorm(config.d_model, eps=1e-6)
+            return LayerNorm(config.d_model, eps=NORM_EPSILON)
         case "rms":
-            return RMSNorm(config.d_model, eps=1e-6)
+            return RMSNorm(config.d_model, eps=NORM_EPSILON)
         case "batch":
             return TokenBatchNorm(config.d_model)
 

@@ -12,9 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.search.config import SearchConfig
-from dragoman.text.subwords import BOS, EOS, PAD, UNK
-
-NEVER_GENERATED = [PAD, UNK, BOS]  # bytes spell what the vocabulary lacks, so UNK has no use either
+from dragoman.text.subwords import EOS, NEVER_GENERATED, PAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +61,7 @@ class Limits:
         What remains is not renormalised: sums of it are still the model's own log-probabilities.
         """
         allowed = log_probabilities.clone()
-        allowed[..., NEVER_GENERATED] = -math.inf
+        allowed[..., list(NEVER_GENERATED)] = -math.inf
         # [B] -> [B, 1]: one limit for the K hypotheses of a row
         too_short = (position < self.minimum)[:, None]
         allowed[..., EOS] = allowed[..., EOS].masked_fill(too_short, -math.inf)

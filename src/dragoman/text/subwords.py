@@ -13,6 +13,7 @@ from dragoman.text.characters import SPACE_MARK, replace_surrogates
 from dragoman.text.subword_sampling import SegmentationSampler
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
+NEVER_GENERATED = (PAD, UNK, BOS)  # bytes spell what the vocabulary lacks, so UNK has no use either
 
 
 class SubwordModel:

@@ -5,6 +5,9 @@ from typing import Literal
 
 from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
 
+# What layer and RMS norms add to the variance: the reference implementation's (tensor2tensor).
+NORM_EPSILON = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
