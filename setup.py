@@ -5,12 +5,13 @@ Each is `optional`: where no C++ compiler is found, installation goes on and tra
 """
 
 import platform
+from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension
 from setuptools import Extension, setup
 
 NATIVE = "src/dragoman/native"
-HEADERS = [f"{NATIVE}/{name}.hpp" for name in ("simd", "team", "linear", "attention", "model", "sentence", "search")]
+HEADERS = sorted(map(str, Path(NATIVE).glob("*.hpp")))
 # One source, compiled for several processors; dragoman.native picks the best that runs here.
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx512bf16"]

@@ -12,9 +12,9 @@ from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Piece
 from dragoman.search.torch_backend import TorchBackend
-from tests.support.compiled import BUILDS, in_torch, searcher, write
+from tests.support.native_models import BUILDS, NOT_INSTALLED, in_torch, searcher, write
 
-pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
+pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
 TOKENS = st.integers(4, 69)
 PIECES = st.lists(

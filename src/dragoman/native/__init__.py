@@ -1,4 +1,4 @@
-"""The compiled engine: which build of it runs on this processor, and which models it takes."""
+"""The compiled engine: the builds of it that run on this processor, and the models that it takes."""
 
 import importlib
 import os
@@ -10,7 +10,7 @@ from dragoman.models.config import ModelConfig, TransformerConfig, architecture_
 
 Precision = Literal["fp32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")
-# Names of the builds, and what they compute with; the best first.
+# The builds and the instructions that they use, the fastest first.
 BUILDS = {"avx512": "AVX-512 with VNNI and bf16", "avx2": "AVX2", "generic": "no special instructions"}
 
 
@@ -27,17 +27,17 @@ class Build:
 
     @property
     def default_precision(self) -> Precision:
-        """The fastest that loses next to nothing: int8, for which every build has instructions but the generic one."""
+        """The fastest precision that keeps the quality: int8, unless the build has no instructions for it."""
         return "fp32" if self.name == "generic" else "int8"
 
     @property
     def instructions(self) -> str:
-        """What it computes with, in words."""
+        """The instructions that it uses, in words."""
         return BUILDS[self.name]
 
 
 def builds() -> list[Build]:
-    """The builds that are installed and run on this processor, the best first; none without a C++ compiler."""
+    """Return the builds that are installed and run on this processor, the fastest first; none without a compiler."""
     found = []
     for name in BUILDS:
         if _runs_here(name):
@@ -49,7 +49,7 @@ def builds() -> list[Build]:
 
 
 def obstacle(config: ModelConfig) -> str | None:
-    """Why the engine does not take this model, or None if it does."""
+    """Return why the engine does not take this model, or None if it does."""
     if not isinstance(config, TransformerConfig):
         return f"its architecture is {architecture_of(config)}"
     if config.norm == "batch":
@@ -62,7 +62,7 @@ def obstacle(config: ModelConfig) -> str | None:
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

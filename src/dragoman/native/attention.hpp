@@ -1,6 +1,6 @@
 // softmax(QKᵀ/√d_k)V for short sequences, one head at a time.
 //
-// Keys and values are cells of float or bf16: most of the time goes into fetching them.
+// Keys and values are cells of float or bf16: fetching them takes most of the time.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace dragoman {
 
-// Scores to weights that sum to one; what stands beyond `count`, up to a multiple of LANES, becomes zero.
+// softmax(x)ᵢ = exp(xᵢ) / Σ exp(xⱼ), in place; the padding, from `count` to a multiple of LANES, becomes zero.
 inline void softmax(float* scores, int count) {
     const int end = padded(count);
     std::fill(scores + count, scores + end, -INFINITE);
@@ -28,10 +28,10 @@ inline void softmax(float* scores, int count) {
     for (int i = 0; i < end; i += LANES) store(scores + i, load(scores + i) * inverse);
 }
 
-// Keys and values of one sentence and layer, arranged so that many queries can look at them.
+// Keys and values of one sentence and layer, arranged so that many queries can attend to them.
 //
-// keys    [D, padded S]: a feature of all positions stands together, so that LANES scores are summed at once
-// values  [S, D], and room for the last head to be read in whole vectors
+// keys    [D, padded S]: each feature of all positions is contiguous, so that LANES scores are summed at once
+// values  [S, D], with room for the last head to be read in whole vectors
 template <class Cell>
 struct Memory {
     int length = 0;
@@ -56,8 +56,8 @@ inline void store_part(float* to, const Floats* vectors, int count) { std::memcp
 
 // QUERIES queries of one head; `query` and `out` are [QUERIES, stride] at the head's first feature.
 //
-// A sum is split into several, as each addition would wait for the one before. So a query's number may differ in its
-// last bit with QUERIES: which is chosen by the sentence alone, never by what else is in the batch.
+// A sum is split into several, because each addition would wait for the one before it. The last bit of a result may
+// therefore depend on QUERIES, which is chosen by the sentence alone, never by the rest of the batch.
 template <int QUERIES, class Cell>
 inline void attend_head(const float* query, const Memory<Cell>& memory, float* out, int stride, int d_model, int first,
                         int d_k, std::vector<float>& scratch) {
@@ -120,7 +120,7 @@ inline void attend(const float* query, const Memory<Cell>& memory, float* out, i
     }
 }
 
-// One query, all heads, over positions that stand apart: `past[t]` is a key [D] and then a value [D].
+// One query, all heads, over positions that are not contiguous: `past[t]` is a key [D] and then a value [D].
 template <class Cell>
 inline void attend_along(const float* query, const std::vector<const Cell*>& past, float* out, int d_model, int heads,
                          std::vector<float>& scratch) {

@@ -1,4 +1,4 @@
-"""Search by the compiled engine: one thread a core, each with a batch of its own."""
+"""Search on the compiled engine: one thread for each core, each with a batch of its own."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import NORM_EPSILON
 from dragoman.models.weights import open_weights
-from dragoman.native import Build, Precision, cores
-from dragoman.search.config import SearchConfig
+from dragoman.native import Build, Precision, cores, obstacle
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, SearchConfig
 from dragoman.search.results import Hypothesis, Piece
-from dragoman.text.subwords import EOS
+from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 
-# Sentences in progress in a thread. More fill the matrix products better, and push each other out of the cache.
+# Sentences in progress in a thread. More of them make larger matrix products, but need more of the processor's cache.
 BATCH_SENTENCES = 32
-# With cores to spare, threads share a sentence's products, so many at most; but not those of a model that a core's own
-# cache nearly holds, where they would wait for each other longer than they help.
+# When there are more cores than sentences, up to MOST_SHARING threads share the products of one sentence, if the model
+# has at least SHARED_BYTES of weights: with fewer, waiting for each other takes longer than it saves.
 MOST_SHARING, SHARED_BYTES = 8, 16_000_000
 # Hypotheses are numbered in 16 bits.
 WIDEST_BEAM = 65_535
@@ -41,22 +42,23 @@ class Shortlist(Protocol):
 
 
 class NativeBackend:
-    """One model, its weights packed once for the processor's instructions.
+    """One model, its weights packed once for the processor's instructions: a `Backend`.
 
-    A thread works on up to `batch_sentences` sentences at a time, each at its own position; those that are done leave
-    and others come in. What is found for a sentence does not depend on the others: every number is computed from the
-    same numbers in the same order.
+    A thread works on up to `batch_sentences` sentences at a time, each at its own position; finished ones leave and
+    others enter. The result for a sentence does not depend on the others: its numbers are computed in the same order.
 
     Args:
         directory, config: the model.
-        build, precision: as `choose_engine` says.
+        build, precision: what `choose_engine` returns.
         threads: None: one for each core.
-        batch_sentences, batch_tokens: bounds of a thread's batch; the second counts source tokens times the beam. A
+        batch_sentences, batch_tokens: limits of a thread's batch; the second counts source tokens times the beam. A
             longer sentence is searched for alone.
+        shared_bytes: the least size of weights with which several threads share the products of one sentence.
         shortlist: each sentence uses its own part of the vocabulary; probabilities are then among that part.
 
     Raises:
-        UserError: when the weights are missing, damaged, or do not fit the settings.
+        SettingsError: when a number is out of range, or the engine does not take the model.
+        ModelError: when the weights are missing, damaged, or do not fit the settings.
         FloatingPointError: when they are not numbers.
     """
 
@@ -69,19 +71,21 @@ class NativeBackend:
         *,
         threads: int | None = None,
         batch_sentences: int = BATCH_SENTENCES,
-        batch_tokens: int = 4096,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        shared_bytes: int = SHARED_BYTES,
         shortlist: Shortlist | None = None,
     ) -> None:
         for name, value in (("threads", threads), ("batch_sentences", batch_sentences), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
-                raise UserError(f"{name} must be at least 1, got {value}")
+                raise SettingsError(f"{name} must be at least 1, got {value}")
+        if trouble := obstacle(config):
+            raise SettingsError(f"the compiled engine does not take this model: {trouble}")
         self.threads = threads or cores()
         self.batch_sentences, self.batch_tokens = batch_sentences, batch_tokens
+        self.shared_bytes = shared_bytes
         self._model = _load(directory, config, build, precision)
         self._build, self._precision = build, precision
-        self._shortlist = shortlist and build.module.Shortlist(
-            shortlist.always, shortlist.likely, shortlist.starts, config.target_vocabulary
-        )
+        self._shortlist = shortlist and self._model.shortlist(shortlist.always, shortlist.likely, shortlist.starts)
 
     @property
     def description(self) -> str:
@@ -91,20 +95,21 @@ class NativeBackend:
 
     @property
     def weight_bytes(self) -> int:
-        """Memory that the packed weights take."""
+        """The memory that the packed weights take."""
         return int(self._model.bytes)
 
     def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`.
 
         Raises:
-            UserError: when a sentence is longer than the positions that were learned, or the beam too wide.
+            CorpusError: when a sentence is longer than the positions that were learned.
+            SettingsError: when the beam is too wide.
             FloatingPointError: when a probability is not a number.
         """
         if not pieces:
             return []
         if config.beam > WIDEST_BEAM:
-            raise UserError(f"the compiled engine takes a beam of at most {WIDEST_BEAM:,}, got {config.beam:,}")
+            raise SettingsError(f"the compiled engine takes a beam of at most {WIDEST_BEAM:,}, got {config.beam:,}")
         lengths = [len(piece.source) for piece in pieces]
         workers = min(self.threads, len(pieces))
         try:
@@ -122,23 +127,23 @@ class NativeBackend:
                 batch_sentences=self.batch_sentences,
                 batch_tokens=self.batch_tokens,
                 threads=workers,
-                team=min(self.threads // workers, MOST_SHARING) if self.weight_bytes >= SHARED_BYTES else 1,
+                team=min(self.threads // workers, MOST_SHARING) if self.weight_bytes >= self.shared_bytes else 1,
                 shortlist=self._shortlist,
             )
         except IndexError as error:
-            raise UserError(
+            raise CorpusError(
                 f"{error}: split the text, or train with sinusoidal positions or a larger max_positions"
             ) from error
         return [
             [
-                Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=own_end)
-                for tokens, log_probability, score, own_end in hypotheses
+                Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=finished)
+                for tokens, log_probability, score, finished in hypotheses
             ]
             for hypotheses in found
         ]
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]:
-        """Logits [T + 1, V] of what follows BOS and each of T target tokens; EOS is added to the source."""
+        """Return the logits [T + 1, V] after BOS and after each of T target tokens; EOS is added to the source."""
         logits: NDArray[np.float32] = self._model.logits([*source, EOS], list(target))
         return logits
 
@@ -158,7 +163,12 @@ def _load(directory: Path, config: TransformerConfig, build: Build, precision: P
                 )
             return values
 
-        model = build.module.Model(asdict(config), read, precision)
+        model = build.module.Model(
+            settings=asdict(config) | {"norm_epsilon": NORM_EPSILON},
+            special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
+            weights=read,
+            precision=precision,
+        )
         if left:
             raise ValueError(f"it has {len(left)} unknown weights, {min(left)} first")
         return model

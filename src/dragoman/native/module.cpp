@@ -1,15 +1,11 @@
-// What Python sees: dragoman.native. Weights and ids in, hypotheses out; it knows nothing of files or text.
+// The extension module, for dragoman.native.backend: weights and ids in, hypotheses out; no files, no text.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <exception>
 #include <numeric>
-#include <system_error>
-#include <thread>
 
+#include "crew.hpp"
 #include "search.hpp"
 
 namespace py = pybind11;
@@ -19,49 +15,49 @@ namespace {
 
 using Array = py::array_t<float, py::array::c_style | py::array::forcecast>;
 
-Precision precision_of(const std::string& name) {
-    if (name == "fp32") return Precision::fp32;
-    if (name == "bf16") return Precision::bf16;
-    if (name == "int8") return Precision::int8;
-    throw std::invalid_argument("unknown precision " + name);
+// The value of a key, or an error that names it.
+template <class Value>
+Value required(const py::dict& values, const char* key) {
+    if (!values.contains(key)) throw std::invalid_argument(std::string("the settings lack ") + key);
+    return values[key].cast<Value>();
 }
 
-Activation activation_of(const std::string& name) {
-    if (name == "relu") return Activation::relu;
-    if (name == "gelu" || name == "geglu") return Activation::gelu;
-    if (name == "swiglu") return Activation::silu;
-    throw std::invalid_argument("unknown activation " + name);
+// `values` has the names of ModelSettings; norms, activations and the like are names, too.
+ModelSettings settings_of(const py::dict& values) {
+    const auto number = [&](const char* key) { return required<int>(values, key); };
+    const auto name = [&](const char* key) { return required<std::string>(values, key); };
+    const auto [activation, gated] = activation_of(name("activation"));
+    const ModelSettings settings{number("source_vocabulary"),
+                                 number("target_vocabulary"),
+                                 number("encoder_layers"),
+                                 number("decoder_layers"),
+                                 number("d_model"),
+                                 number("heads"),
+                                 number("d_ff"),
+                                 number("max_positions"),
+                                 norm_of(name("norm")),
+                                 norm_placement_of(name("norm_placement")),
+                                 required<float>(values, "norm_epsilon"),
+                                 positions_of(name("positions")),
+                                 tied_embeddings_of(name("tied_embeddings")),
+                                 activation,
+                                 gated};
+    check(settings);
+    return settings;
 }
 
-// `config` is TransformerConfig as a dictionary.
-Config config_of(const py::dict& config) {
-    const auto number = [&](const char* name) { return config[name].cast<int>(); };
-    const auto is = [&](const char* name, const char* value) { return config[name].cast<std::string>() == value; };
-    Config c;
-    c.source_vocabulary = number("source_vocabulary");
-    c.target_vocabulary = number("target_vocabulary");
-    c.encoder_layers = number("encoder_layers");
-    c.decoder_layers = number("decoder_layers");
-    c.d_model = number("d_model");
-    c.heads = number("heads");
-    c.d_ff = number("d_ff");
-    c.max_positions = number("max_positions");
-    c.pre_norm = is("norm_placement", "pre");
-    c.rms_norm = is("norm", "rms");
-    c.gated = is("activation", "geglu") || is("activation", "swiglu");
-    c.rotary = is("positions", "rotary");
-    c.learned_positions = is("positions", "learned");
-    c.tied = is("tied_embeddings", "none")      ? Tied::none
-             : is("tied_embeddings", "two-way") ? Tied::two_way
-                                                : Tied::three_way;
-    c.activation = activation_of(config["activation"].cast<std::string>());
-    c.epsilon = 1e-6f;
-    return c;
+// `values` has the names of SpecialTokens.
+SpecialTokens special_tokens_of(const py::dict& values, const ModelSettings& settings) {
+    const SpecialTokens tokens{required<int>(values, "bos"), required<int>(values, "eos"),
+                               required<std::vector<int>>(values, "never_generated")};
+    check(tokens, settings.target_vocabulary);
+    return tokens;
 }
 
-// `weights` gives the array [rows, columns] or [columns] of a name, or None.
-std::unique_ptr<Model> build(const py::dict& config, const py::function& weights, const std::string& precision) {
-    const auto find = [&weights](const std::string& name) {
+// `weights` returns the array [rows, columns] or [columns] of a name, or None.
+std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& special_tokens, const py::function& weights,
+                                  const std::string& precision) {
+    const auto read = [&weights](const std::string& name) {
         const py::object found = weights(name);
         Weight weight;
         if (found.is_none()) return weight;
@@ -71,68 +67,24 @@ std::unique_ptr<Model> build(const py::dict& config, const py::function& weights
         weight.values.assign(array.data(), array.data() + array.size());
         return weight;
     };
-    return std::make_unique<Model>(config_of(config), find, precision_of(precision));
+    const ModelSettings checked = settings_of(settings);
+    return std::make_unique<Model>(checked, special_tokens_of(special_tokens, checked), read, precision_of(precision));
 }
 
 void check(const std::vector<int>& tokens, int vocabulary) {
     for (const int token : tokens)
-        if (token < 0 || token >= vocabulary) throw std::invalid_argument("a token beyond the vocabulary");
+        if (token < 0 || token >= vocabulary) throw std::invalid_argument("a token is not in the vocabulary");
 }
 
-// Run `work` in so many threads, without Python's lock, and let a signal (Ctrl-C) end it by setting `cancelled`.
-void run_together(int threads, std::atomic<bool>& cancelled, const std::function<void()>& work) {
-    std::mutex lock;
-    std::condition_variable ended;
-    std::exception_ptr error;
-    int left = threads;
-    const auto guarded = [&] {
-        std::exception_ptr own;
-        try {
-            work();
-        } catch (...) {
-            own = std::current_exception();
-            cancelled = true;
-        }
-        const std::lock_guard<std::mutex> guard(lock);
-        if (own && !error) error = own;
-        if (--left == 0) ended.notify_all();
-    };
-    bool interrupted = false;
-    {
-        py::gil_scoped_release unlocked;
-        std::vector<std::thread> crew;
-        try {
-            for (int i = 0; i < threads; ++i) crew.emplace_back(guarded);
-        } catch (const std::system_error&) {
-            // No more threads are to be had: those that there are do the work.
-            const std::lock_guard<std::mutex> guard(lock);
-            left -= threads - int(crew.size());
-            if (crew.empty()) error = std::current_exception();
-        }
-        while (true) {
-            {
-                std::unique_lock<std::mutex> guard(lock);
-                if (ended.wait_for(guard, std::chrono::milliseconds(50), [&] { return left == 0; })) break;
-            }
-            py::gil_scoped_acquire locked;
-            if (!interrupted && PyErr_CheckSignals() != 0) cancelled = interrupted = true;
-        }
-        for (auto& thread : crew) thread.join();
-    }
-    if (interrupted) throw py::error_already_set();
-    if (error) std::rethrow_exception(error);
-}
-
-// Keys and values are as exact as the weights: float beside float, else bf16.
+// Call `use` with a stepper whose keys and values are as precise as the weights: float beside float, else bf16.
 template <class Use>
-void with_worker(const Model& model, const dragoman::SearchConfig& config, const Shortlist* shortlist,
-                 const Positions& positions, int team_size, const Use& use) {
+void with_stepper(const Model& model, const Angles& angles, int beam, int team_size, const Use& use) {
     if (model.precision() == Precision::fp32) {
-        Worker<float> worker(model, config, shortlist, positions, team_size);
-        use(worker);
+        Stepper<float> stepper(model, angles, beam, team_size);
+        use(stepper);
     } else {
-        Worker<Bf16> worker(model, config, shortlist, positions, team_size);
-        use(worker);
+        Stepper<Bf16> stepper(model, angles, beam, team_size);
+        use(stepper);
     }
 }
 
@@ -147,43 +99,54 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
     std::vector<Request> requests;
     int longest = 1;
     for (size_t i = 0; i < count; ++i) {
-        check(sources[i], model.config().source_vocabulary);
-        check(prefixes[i], model.config().target_vocabulary);
+        check(sources[i], model.settings().source_vocabulary);
+        check(prefixes[i], model.settings().target_vocabulary);
         requests.push_back({sources[i], prefixes[i], minimum[i], maximum[i]});
         longest = std::max({longest, int(sources[i].size()), maximum[i] + 1});
     }
-    std::vector<size_t> order(count);
-    std::iota(order.begin(), order.end(), size_t(0));
-    // The longest first, so that none is left alone at the end.
-    std::stable_sort(order.begin(), order.end(),
+    // The longest first, so that none of them is left to the end.
+    Queue queue{requests, std::vector<size_t>(count)};
+    std::iota(queue.order.begin(), queue.order.end(), size_t(0));
+    std::stable_sort(queue.order.begin(), queue.order.end(),
                      [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
     std::vector<std::vector<Hypothesis>> results(count);
-    const Positions positions = model.positions(longest);
-    if (shortlist) model.prepare_selection();
-    std::atomic<size_t> next{0};
-    std::atomic<bool> cancelled{false};
-    const dragoman::SearchConfig settings{beam, n_best, length_penalty, batch_sentences, batch_tokens};
-    run_together(threads, cancelled, [&] {
-        with_worker(model, settings, shortlist, positions, team,
-                    [&](auto& worker) { worker.run(requests, order, next, cancelled, results); });
+    const Angles angles = model.angles(longest);
+    if (shortlist) model.allow_selection();
+    const dragoman::SearchConfig config{beam, n_best, length_penalty};
+    const BatchLimits limits{batch_sentences, batch_tokens};
+    run_together(threads, queue.cancelled, [&] {
+        with_stepper(model, angles, beam, team, [&](auto& stepper) {
+            Worker worker(stepper, model.special(), config, limits, shortlist);
+            worker.run(queue, results);
+        });
     });
     std::vector<std::vector<py::tuple>> found(count);
     for (size_t i = 0; i < count; ++i)
         for (const auto& each : results[i])
-            found[i].push_back(py::make_tuple(each.tokens, each.log_probability, each.score, each.own_end));
+            found[i].push_back(py::make_tuple(each.tokens, each.log_probability, each.score, each.finished));
     return found;
 }
 
+// Logits [T + 1, V] after BOS and after each of T target tokens.
 py::array_t<float> logits(Model& model, const std::vector<int>& source, const std::vector<int>& target) {
-    check(source, model.config().source_vocabulary);
-    check(target, model.config().target_vocabulary);
+    const int vocabulary = model.settings().target_vocabulary;
+    check(source, model.settings().source_vocabulary);
+    check(target, vocabulary);
     const int longest = int(std::max(source.size(), target.size() + 1));
-    std::vector<float> values;
-    with_worker(model, {1, 1, 0.0f, 1, 1}, nullptr, model.positions(longest), 1,
-                [&](auto& worker) { values = worker.logits(source, target); });
-    py::array_t<float> array({py::ssize_t(target.size() + 1), py::ssize_t(model.config().target_vocabulary)});
-    std::copy(values.begin(), values.end(), array.mutable_data());
+    py::array_t<float> array({py::ssize_t(target.size() + 1), py::ssize_t(vocabulary)});
+    float* to = array.mutable_data();
+    with_stepper(model, model.angles(longest), 1, 1, [&](auto& stepper) {
+        const auto states = stepper.start({{source, {}}});
+        for (size_t t = 0; t <= target.size(); ++t, to += vocabulary)
+            stepper.step({states[0].get()}, {t == 0 ? model.special().bos : target[t - 1]},
+                         [to](size_t, int, const Logits& row) { std::copy(row.values, row.values + row.count, to); });
+    });
     return array;
+}
+
+Shortlist shortlist(const Model& model, std::vector<int> always, std::vector<int> likely, std::vector<int> starts) {
+    return Shortlist(std::move(always), std::move(likely), std::move(starts), model.settings().target_vocabulary,
+                     model.special().eos);
 }
 
 }  // namespace
@@ -200,15 +163,15 @@ PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
             PyErr_SetString(PyExc_FloatingPointError, e.what());
         }
     });
-    py::class_<Shortlist>(m, "Shortlist", py::module_local())
-        .def(py::init<std::vector<int>, std::vector<int>, std::vector<int>, int>(), py::arg("always"),
-             py::arg("likely"), py::arg("starts"), py::arg("target_vocabulary"));
+    py::class_<Shortlist>(m, "Shortlist", py::module_local());
     py::class_<Model>(m, "Model", py::module_local())
-        .def(py::init(&build), py::arg("config"), py::arg("weights"), py::arg("precision"))
+        .def(py::init(&load_model), py::arg("settings"), py::arg("special_tokens"), py::arg("weights"),
+             py::arg("precision"))
         .def_property_readonly("bytes", &Model::bytes)
         .def("search", &search, py::kw_only(), py::arg("sources"), py::arg("prefixes"), py::arg("minimum"),
              py::arg("maximum"), py::arg("beam"), py::arg("n_best"), py::arg("length_penalty"),
              py::arg("batch_sentences"), py::arg("batch_tokens"), py::arg("threads"), py::arg("team"),
              py::arg("shortlist").none(true))
+        .def("shortlist", &shortlist, py::arg("always"), py::arg("likely"), py::arg("starts"))
         .def("logits", &logits, py::arg("source"), py::arg("target"));
 }

@@ -1,4 +1,4 @@
-// As many floats at a time as a register holds, in the compiler's own vector types: one source for every processor.
+// Vectors of as many floats as a register holds, in the compiler's own vector types: one source for every processor.
 #pragma once
 
 #include <cmath>
@@ -41,7 +41,7 @@ inline Ints splat(int32_t x) { return Ints{} + x; }
 
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
 
-// Halves onto each other, in one order on every machine of the kind.
+// Combine all lanes, half with half, in the same order on every machine of the same width.
 template <class Combine>
 inline float across(Floats v, Combine combine) {
     using Four = float __attribute__((vector_size(16)));
@@ -136,17 +136,5 @@ inline Floats exponential(Floats x) {
     std::memcpy(&scale, &power, sizeof scale);
     return p * scale;
 }
-
-// x · Φ(x), with erf by Abramowitz and Stegun, 7.1.26 (error below 2e-7).
-inline Floats gelu(Floats x) {
-    const Floats a = (x < splat(0.0f) ? -x : x) * 0.70710678118654752f;
-    const Floats t = 1.0f / (1.0f + 0.3275911f * a);
-    const Floats poly =
-        t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    const Floats tail = poly * exponential(-a * a);  // 1 - erf(a)
-    return 0.5f * x * (x < splat(0.0f) ? tail : 2.0f - tail);
-}
-
-inline Floats silu(Floats x) { return x / (1.0f + exponential(-x)); }
 
 }  // namespace dragoman

@@ -1,4 +1,4 @@
-// Threads that share one worker's products, for when there are fewer sentences than cores.
+// Threads that share one worker's products when there are fewer sentences than cores.
 #pragma once
 
 #include <atomic>
@@ -9,16 +9,16 @@
 
 namespace dragoman {
 
-// A leader and its helpers. Work comes every few microseconds, so that helpers wait for it awake; parts are claimed one
-// by one, and the leader takes all that no helper has begun: a helper that the system has put aside delays nothing but
-// the part that it is at.
+// A leader and its helpers. Work comes every few microseconds, so helpers wait for it without sleeping. Parts are
+// claimed one by one, and the leader takes all that no helper has begun: a helper that the system has suspended delays
+// only the part that it works on.
 class Team {
   public:
     explicit Team(int size) {
         try {
             for (int i = 1; i < size; ++i) helpers_.emplace_back([this] { help(); });
         } catch (const std::system_error&) {
-            // No more threads are to be had: the leader does without.
+            // No more threads are available: those that were started are enough.
         }
     }
     Team(const Team&) = delete;
@@ -35,14 +35,14 @@ class Team {
             for (int i = 0; i < parts; ++i) part(i);
             return;
         }
-        // Closed, and nobody inside: `work_` may change before `next_` opens it.
+        // `next_` is closed and no helper is inside: `work_` may change before `next_` opens again.
         work_ = &part;
         parts_.store(parts);
         done_.store(0);
         next_.store(0);
         claim();
         while (done_.load() < parts) pause();
-        // Close, and let go who is just looking whether a part is left.
+        // Close, and wait for helpers that are still checking whether a part is left.
         next_.store(CLOSED);
         while (inside_.load() > 0) pause();
     }

@@ -10,9 +10,6 @@ from dragoman.errors import SettingsError
 # The size of a batch: its rows, times the length of the longest, times the hypotheses of a row.
 DEFAULT_BATCH_TOKENS = 4096
 
-# The size of a batch: its rows, times the length of the longest, times the hypotheses of a row.
-DEFAULT_BATCH_TOKENS = 4096
-
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:

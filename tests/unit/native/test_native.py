@@ -14,21 +14,21 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from dragoman import native
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, SettingsError, UserError
 from dragoman.models.description import ModelDescription
 from dragoman.models.quantization import quantize_model
 from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
-from dragoman.native import backend as searcher_module
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Piece
 from dragoman.translation.engine_choice import choose_engine
 from dragoman.translation.translator import Translator
-from tests.support.compiled import (
+from tests.support.native_models import (
     BUILDS,
     CONFIG,
+    NOT_INSTALLED,
     SOURCES,
     assert_same,
     in_torch,
@@ -39,7 +39,7 @@ from tests.support.compiled import (
 )
 from tests.support.small_translator import model_config, tokenizer
 
-pytestmark = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
+pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
 # Widths of several vectors, of less than one, and that no vector divides.
 VARIANTS: list[dict[str, Any]] = [
@@ -175,12 +175,12 @@ def test_overflow_in_a_model_is_an_error_and_not_a_translation(tmp_path: Path) -
 
 def test_more_positions_than_were_learned(tmp_path: Path) -> None:
     config = write(tmp_path, {"positions": "learned", "max_positions": 20})
-    with pytest.raises(UserError, match="20 positions that were learned"):
+    with pytest.raises(CorpusError, match="20 positions that were learned"):
         searcher(tmp_path, config).search(pieces([[5] * 30]), SearchConfig())
 
 
 def test_a_beam_beyond_all_measure(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="65,535"):
+    with pytest.raises(SettingsError, match="65,535"):
         searcher(tmp_path, write(tmp_path)).search(pieces(SOURCES), SearchConfig(beam=65_536))
 
 
@@ -284,15 +284,23 @@ def test_weights_are_read_one_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", native.PRECISIONS)
-def test_helpers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: native.Precision) -> None:
+def test_helpers_change_nothing(tmp_path: Path, precision: native.Precision) -> None:
     """One sentence on many cores gives the same bits as on one."""
-    monkeypatch.setattr(searcher_module, "SHARED_BYTES", 0)
     config = write(tmp_path, {"d_model": 128, "target_vocabulary": 700, "tied_embeddings": "none"})
     one = [Piece([*range(4, 30)], [])]
     alone = searcher(tmp_path, config, precision, threads=1).search(one, SearchConfig(max_length_offset=40))
     for _ in range(5):
         for threads in (2, 3, 9):
-            found = searcher(tmp_path, config, precision, threads=threads).search(
+            found = searcher(tmp_path, config, precision, threads=threads, shared_bytes=0).search(
                 one, SearchConfig(max_length_offset=40)
             )
             assert found == alone
+
+
+def test_settings_out_of_range_are_refused(tmp_path: Path) -> None:
+    config = write(tmp_path)
+    for name in ("threads", "batch_sentences", "batch_tokens"):
+        with pytest.raises(SettingsError, match=f"{name} must be at least 1, got 0"):
+            searcher(tmp_path, config, "fp32", **{name: 0})
+    with pytest.raises(SettingsError, match="does not take this model: it has batch normalisation"):
+        searcher(tmp_path, replace(config, norm="batch"))

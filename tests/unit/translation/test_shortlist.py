@@ -21,7 +21,7 @@ from dragoman.text.subwords import EOS
 from dragoman.translation.shortlist import SHORTLIST_FILE, Shortlist, learn_shortlist
 from dragoman.translation.shortlist_learning import ShortlistCorpus
 from dragoman.translation.translator import Translator
-from tests.support.compiled import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
+from tests.support.native_models import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
 from tests.support.small_translator import tokenizer
 
 WORDS = 12
@@ -183,18 +183,3 @@ def test_a_translator_with_a_shortlist(tmp_path: Path) -> None:
     assert set(best.tokens) == {last}
     with pytest.raises(UserError, match="needs the compiled engine"):
         Translator.load(directory, device="cpu", engine="torch", shortlist=True)
-
-
-@needs_engine
-def test_what_search_counts_on_is_checked() -> None:
-    """The compiled code takes no list that would lead it astray."""
-    for always, likely, starts in (
-        ([4], [5], [0, 1]),
-        ([EOS, 70], [5], [0, 1]),
-        ([EOS], [-1], [0, 1]),
-        ([EOS], [5, 6], [0, 1]),
-        ([EOS], [5, 6], [0, 3, 2]),
-        ([EOS], [5, 6], []),
-    ):
-        with pytest.raises(ValueError, match=r"vocabulary|end|follow"):
-            BUILDS[0].module.Shortlist(always, likely, starts, 70)

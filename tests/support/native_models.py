@@ -1,4 +1,4 @@
-"""Models for the compiled engine, and the same ones in torch."""
+"""Small models on the compiled engine, and the same ones in torch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +19,8 @@ from dragoman.search.torch_backend import TorchBackend
 from tests.support.small_translator import model_config, random_models, tokenizer
 
 BUILDS = native.builds()
+NOT_INSTALLED = "the compiled engine is not installed: no C++ compiler was found"
+
 CONFIG = TransformerConfig(
     source_vocabulary=70,
     target_vocabulary=70,
@@ -51,12 +53,10 @@ def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0)
 def searcher(
     directory: Path, config: TransformerConfig, precision: native.Precision = "fp32", **settings: Any
 ) -> NativeBackend:
-    """The engine of the first build on a model directory."""
     return NativeBackend(directory, config, BUILDS[0], precision, **settings)
 
 
 def in_torch(directory: Path) -> TorchBackend:
-    """The same model in torch."""
     return TorchBackend.from_models([load_model(directory)], batch_tokens=4096)
 
 

@@ -1,0 +1,37 @@
+// The activations of the feed-forward network, LANES numbers at a time.
+#pragma once
+
+#include "simd.hpp"
+
+namespace dragoman {
+
+enum class Activation { none, relu, gelu, silu };
+
+// GELU (Hendrycks and Gimpel, 2016): x · Φ(x), with erf by Abramowitz and Stegun, 7.1.26 (error below 2e-7).
+inline Floats gelu(Floats x) {
+    const Floats a = (x < splat(0.0f) ? -x : x) * 0.70710678118654752f;
+    const Floats t = 1.0f / (1.0f + 0.3275911f * a);
+    const Floats poly =
+        t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    const Floats tail = poly * exponential(-a * a);  // 1 - erf(a)
+    return 0.5f * x * (x < splat(0.0f) ? tail : 2.0f - tail);
+}
+
+// SiLU, or Swish with β = 1 (Ramachandran et al., 2017): x · σ(x).
+inline Floats silu(Floats x) { return x / (1.0f + exponential(-x)); }
+
+inline Floats activate(Activation activation, Floats x) {
+    switch (activation) {
+        case Activation::none:
+            return x;
+        case Activation::relu:
+            return maximum(x, splat(0.0f));
+        case Activation::gelu:
+            return gelu(x);
+        case Activation::silu:
+            return silu(x);
+    }
+    __builtin_unreachable();
+}
+
+}  // namespace dragoman

@@ -1,0 +1,63 @@
+// Threads that work for Python: each takes requests of its own.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace dragoman {
+
+// Call `work` in several threads at once, without Python's lock. A signal (Ctrl-C) or an exception sets `cancelled`,
+// which ends the others; the first exception is thrown again when all have ended.
+inline void run_together(int threads, std::atomic<bool>& cancelled, const std::function<void()>& work) {
+    std::mutex lock;
+    std::condition_variable ended;
+    std::exception_ptr error;
+    int left = threads;
+    const auto guarded = [&] {
+        std::exception_ptr own;
+        try {
+            work();
+        } catch (...) {
+            own = std::current_exception();
+            cancelled = true;
+        }
+        const std::lock_guard<std::mutex> guard(lock);
+        if (own && !error) error = own;
+        if (--left == 0) ended.notify_all();
+    };
+    bool interrupted = false;
+    {
+        pybind11::gil_scoped_release unlocked;
+        std::vector<std::thread> crew;
+        try {
+            for (int i = 0; i < threads; ++i) crew.emplace_back(guarded);
+        } catch (const std::system_error&) {
+            // No more threads are available: those that were started do the work.
+            const std::lock_guard<std::mutex> guard(lock);
+            left -= threads - int(crew.size());
+            if (crew.empty()) error = std::current_exception();
+        }
+        while (true) {
+            {
+                std::unique_lock<std::mutex> guard(lock);
+                if (ended.wait_for(guard, std::chrono::milliseconds(50), [&] { return left == 0; })) break;
+            }
+            pybind11::gil_scoped_acquire locked;
+            if (!interrupted && PyErr_CheckSignals() != 0) cancelled = interrupted = true;
+        }
+        for (auto& thread : crew) thread.join();
+    }
+    if (interrupted) throw pybind11::error_already_set();
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace dragoman

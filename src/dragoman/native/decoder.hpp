@@ -1,0 +1,135 @@
+// The decoder: dragoman.models.transformer.Decoder, one position at a time, one row for each hypothesis.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers.hpp"
+#include "state.hpp"
+
+namespace dragoman {
+
+struct DecoderLayer {
+    DecoderLayer(const Loader& load, const std::string& name)
+        : self_residual(load, name + "self_residual"),
+          memory_residual(load, name + "memory_residual"),
+          feed_forward(load, name + "feed_forward") {
+        const std::string own = name + "self_attention.", source = name + "memory_attention.";
+        const int width = load.settings.d_model;
+        query_key_value = load.linear({own + "query", own + "key", own + "value"}, width, width);
+        self_output = load.linear({own + "output"}, width, width);
+        memory_query = load.linear({source + "query"}, width, width);
+        memory_key_value = load.linear({source + "key", source + "value"}, width, width);
+        memory_output = load.linear({source + "output"}, width, width);
+    }
+
+    size_t bytes() const {
+        return query_key_value.bytes() + self_output.bytes() + memory_query.bytes() + memory_key_value.bytes() +
+               memory_output.bytes() + feed_forward.bytes();
+    }
+
+    Linear query_key_value, self_output, memory_query, memory_key_value, memory_output;
+    Residual self_residual, memory_residual;
+    FeedForward feed_forward;
+};
+
+class Decoder {
+  public:
+    explicit Decoder(const Loader& load) : heads_(load.settings) {
+        for (int i = 0; i < load.settings.decoder_layers; ++i)
+            layers_.emplace_back(load, "decoder.layers." + std::to_string(i) + ".");
+        if (load.settings.norm_placement == NormPlacement::pre) final_norm_.emplace(load, "decoder.final_norm");
+    }
+
+    int layers() const { return int(layers_.size()); }
+
+    // Keep the keys and values that each layer makes of the encoder's states, in s.x; sentence i is rows starts[i] to
+    // starts[i + 1].
+    template <class Cell>
+    void remember(const std::vector<int>& starts, const std::vector<DecoderState<Cell>*>& states, Scratch& s) const {
+        const int rows = starts.back(), width = heads_.d_model;
+        const Rows x = s.rows.convert(s.x, rows);
+        for (auto* state : states) state->memory.resize(layers_.size());
+        for (size_t layer = 0; layer < layers_.size(); ++layer) {
+            s.projected.resize(rows, 2 * width);
+            const int stride = s.projected.stride();
+            layers_[layer].memory_key_value.apply(x, s.projected.data(), stride, s.team);
+            for (size_t i = 0; i < states.size(); ++i) {
+                const float* p = s.projected.row(starts[i]);
+                states[i]->memory[layer].fill(p, p + width, stride, starts[i + 1] - starts[i], width);
+            }
+        }
+    }
+
+    // From embeddings to states, in s.x, of one position of every hypothesis: a row each, sentence by sentence. The
+    // caches have been extended by this position.
+    template <class Cell>
+    void step(const std::vector<DecoderState<Cell>*>& states, int rows, Scratch& s) const {
+        for (int i = 0; i < layers(); ++i) {
+            const DecoderLayer& layer = layers_[size_t(i)];
+            attend_to_past(layer, i, states, rows, s);
+            attend_to_memory(layer, i, states, rows, s);
+            layer.feed_forward.apply(rows, s);
+        }
+        if (final_norm_) final_norm_->apply(s.x, rows);
+    }
+
+    size_t bytes() const {
+        size_t all = 0;
+        for (const auto& layer : layers_) all += layer.bytes();
+        return all;
+    }
+
+  private:
+    template <class Cell>
+    void attend_to_past(const DecoderLayer& layer, int number, const std::vector<DecoderState<Cell>*>& states, int rows,
+                        Scratch& s) const {
+        const int width = heads_.d_model;
+        const Rows x = layer.self_residual.input(rows, s);
+        s.projected.resize(rows, 3 * width);
+        layer.query_key_value.apply(x, s.projected.data(), s.projected.stride(), s.team);
+        s.attended.resize(rows, width);
+        std::vector<const Cell*> past;
+        int row = 0;
+        for (auto* state : states) {
+            Cache<Cell>& cache = state->cache;
+            for (int h = 0; h < cache.hypotheses(); ++h) {
+                float* p = s.projected.row(row + h);
+                heads_.rotate(p, cache.length() - 1, s.angles);
+                Cell* here = cache.last(number, h);
+                for (int d = 0; d < 2 * width; ++d) put(here[d], p[width + d]);
+            }
+            for (int h = 0; h < cache.hypotheses(); ++h, ++row) {
+                cache.past(number, h, past);
+                attend_along(s.projected.row(row), past, s.attended.row(row), width, heads_.count, s.scores);
+            }
+        }
+        layer.self_residual.add(layer.self_output, s.attended, rows, s);
+    }
+
+    template <class Cell>
+    void attend_to_memory(const DecoderLayer& layer, int number, const std::vector<DecoderState<Cell>*>& states,
+                          int rows, Scratch& s) const {
+        const int width = heads_.d_model;
+        const Rows x = layer.memory_residual.input(rows, s);
+        // Both [rows, D], and therefore of one stride
+        s.projected.resize(rows, width);
+        s.attended.resize(rows, width);
+        const int stride = s.projected.stride();
+        layer.memory_query.apply(x, s.projected.data(), stride, s.team);
+        int row = 0;
+        for (const auto* state : states) {
+            attend(s.projected.row(row), state->memory[size_t(number)], s.attended.row(row), state->hypotheses(),
+                   stride, width, heads_.count, s.scores);
+            row += state->hypotheses();
+        }
+        layer.memory_residual.add(layer.memory_output, s.attended, rows, s);
+    }
+
+    const Heads heads_;
+    std::vector<DecoderLayer> layers_;
+    std::optional<Norm> final_norm_;
+};
+
+}  // namespace dragoman

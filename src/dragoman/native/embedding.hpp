@@ -1,0 +1,91 @@
+// Token embeddings and positions: the input of the encoder and of the decoder.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "weights.hpp"
+
+namespace dragoman {
+
+// The sine and cosine of each angle of each position, [length, width]; empty for learned positions.
+using Angles = std::shared_ptr<const std::vector<float>>;
+
+// The angles pos / 10000^(2i / width), computed for as many positions as have been needed so far; thread-safe.
+//
+// Sinusoidal positions (Vaswani et al., 2017, section 3.5) have D of them, rotary ones (Su et al., 2021) those of one
+// head.
+class AngleTable {
+  public:
+    explicit AngleTable(const ModelSettings& settings)
+        : width_(settings.positions == PositionKind::learned  ? 0
+                 : settings.positions == PositionKind::rotary ? settings.d_model / settings.heads
+                                                              : settings.d_model) {}
+
+    // A table for at least `length` positions; others may be using a shorter one.
+    Angles at_least(int length) {
+        const std::lock_guard<std::mutex> guard(lock_);
+        if (size_t(length) * width_ <= angles_->size()) return angles_;
+        auto table = std::make_shared<std::vector<float>>(size_t(length) * width_);
+        for (int p = 0; p < length; ++p)
+            for (int d = 0; d < width_; d += 2) {
+                const double angle = p / std::pow(10'000.0, double(d) / width_);
+                (*table)[size_t(p) * width_ + d] = float(std::sin(angle));
+                (*table)[size_t(p) * width_ + d + 1] = float(std::cos(angle));
+            }
+        return angles_ = table;
+    }
+
+  private:
+    const int width_;
+    Angles angles_ = std::make_shared<std::vector<float>>();
+    std::mutex lock_;
+};
+
+// Token embeddings times √d_model (section 3.4), plus sinusoidal or learned positions.
+class Embedding {
+  public:
+    // `tokens` is [vocabulary, D] and outlives this; `name` is the module's, which learned positions belong to.
+    Embedding(const Loader& load, const PackedMatrix& tokens, const std::string& name)
+        : tokens_(tokens), kind_(load.settings.positions), max_positions_(load.settings.max_positions) {
+        if (kind_ == PositionKind::learned)
+            learned_ = load.values(name + ".positions.embedding.weight", max_positions_, tokens.in());
+    }
+
+    // The vector of a token at a position, into `to` [D].
+    void embed(int token, int position, const Angles& angles, float* to) const {
+        const int width = tokens_.in();
+        tokens_.row(token, to);
+        const float scale = std::sqrt(float(width));
+        const float* added = positions(position, angles);
+        for (int d = 0; d < width; ++d) to[d] = to[d] * scale + (added ? added[d] : 0.0f);
+    }
+
+  private:
+    // What is added at a position, [D]; null for rotary positions.
+    const float* positions(int position, const Angles& angles) const {
+        switch (kind_) {
+            case PositionKind::learned:
+                if (position >= max_positions_)
+                    throw std::out_of_range("a sequence is longer than the " + std::to_string(max_positions_) +
+                                            " positions that were learned");
+                return &learned_[size_t(position) * tokens_.in()];
+            case PositionKind::sinusoidal:
+                return angles->data() + size_t(position) * tokens_.in();
+            case PositionKind::rotary:
+                return nullptr;
+        }
+        __builtin_unreachable();
+    }
+
+    const PackedMatrix& tokens_;
+    const PositionKind kind_;
+    const int max_positions_;
+    std::vector<float> learned_;
+};
+
+}  // namespace dragoman

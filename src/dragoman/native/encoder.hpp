@@ -1,0 +1,80 @@
+// The encoder: dragoman.models.transformer.Encoder, one row for each token.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention.hpp"
+#include "layers.hpp"
+
+namespace dragoman {
+
+struct EncoderLayer {
+    EncoderLayer(const Loader& load, const std::string& name)
+        : residual(load, name + "attention_residual"), feed_forward(load, name + "feed_forward") {
+        const std::string own = name + "self_attention.";
+        const int width = load.settings.d_model;
+        query_key_value = load.linear({own + "query", own + "key", own + "value"}, width, width);
+        output = load.linear({own + "output"}, width, width);
+    }
+
+    size_t bytes() const { return query_key_value.bytes() + output.bytes() + feed_forward.bytes(); }
+
+    Linear query_key_value, output;
+    Residual residual;
+    FeedForward feed_forward;
+};
+
+class Encoder {
+  public:
+    explicit Encoder(const Loader& load) : heads_(load.settings) {
+        for (int i = 0; i < load.settings.encoder_layers; ++i)
+            layers_.emplace_back(load, "encoder.layers." + std::to_string(i) + ".");
+        if (load.settings.norm_placement == NormPlacement::pre) final_norm_.emplace(load, "encoder.final_norm");
+    }
+
+    // From embeddings to states, in s.x, of several sentences at once: sentence i is rows starts[i] to starts[i + 1].
+    void apply(const std::vector<int>& starts, Scratch& s) const {
+        const int rows = starts.back();
+        for (const auto& layer : layers_) {
+            attend_to_own(layer, starts, s);
+            layer.feed_forward.apply(rows, s);
+        }
+        if (final_norm_) final_norm_->apply(s.x, rows);
+    }
+
+    size_t bytes() const {
+        size_t all = 0;
+        for (const auto& layer : layers_) all += layer.bytes();
+        return all;
+    }
+
+  private:
+    void attend_to_own(const EncoderLayer& layer, const std::vector<int>& starts, Scratch& s) const {
+        const int rows = starts.back(), width = heads_.d_model;
+        const Rows x = layer.residual.input(rows, s);
+        s.projected.resize(rows, 3 * width);
+        const int stride = s.projected.stride();
+        layer.query_key_value.apply(x, s.projected.data(), stride, s.team);
+        s.attended.resize(rows, width);
+        Memory<float> own;
+        for (size_t i = 0; i + 1 < starts.size(); ++i) {
+            const int first = starts[i], length = starts[i + 1] - first;
+            float* p = s.projected.row(first);
+            for (int t = 0; t < length; ++t) heads_.rotate(p + size_t(t) * stride, t, s.angles);
+            own.fill(p + width, p + 2 * width, stride, length, width);
+            // [length, 3 D]: the result of a query replaces it, and is then copied to [length, D]
+            attend(p, own, p, length, stride, width, heads_.count, s.scores);
+            for (int t = 0; t < length; ++t)
+                std::copy(p + size_t(t) * stride, p + size_t(t) * stride + width, s.attended.row(first + t));
+        }
+        layer.residual.add(layer.output, s.attended, rows, s);
+    }
+
+    const Heads heads_;
+    std::vector<EncoderLayer> layers_;
+    std::optional<Norm> final_norm_;
+};
+
+}  // namespace dragoman

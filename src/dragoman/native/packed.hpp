@@ -1,0 +1,111 @@
+// A weight matrix [out, in], packed once in float32, bf16, or int8 with a scale for each output channel.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "rows.hpp"
+
+namespace dragoman {
+
+// Layout: [group of GROUP channels, word, channel of the group], so that one word of LANES channels is one vector.
+class PackedMatrix {
+  public:
+    PackedMatrix() = default;
+
+    // `weight` is [out, in].
+    PackedMatrix(const float* weight, int out, int in, Precision precision)
+        : PackedMatrix(out, in, padded(in) / per_word(precision), precision) {
+        for (int n = 0; n < out; ++n) pack(weight + size_t(n) * in, n);
+    }
+
+    int out() const { return out_; }
+    int in() const { return in_; }
+    int words() const { return words_; }  // words of one channel
+    int groups() const { return grouped(out_) / GROUP; }
+    Precision precision() const { return precision_; }
+    const uint32_t* data() const { return packed_.data(); }
+    const float* scale() const { return scale_.data(); }  // int8: [grouped(out)]
+    size_t bytes() const { return (packed_.size() + channels_.size() + scale_.size()) * 4; }
+
+    // Keep a second copy, channel by channel, from which `select` reads whole cache lines.
+    void allow_selection() {
+        if (!channels_.empty()) return;
+        channels_.resize(size_t(out_) * words_);
+        for (size_t n = 0; n < size_t(out_); ++n)
+            for (size_t k = 0; k < size_t(words_); ++k)
+                channels_[n * words_ + k] = packed_[(n / GROUP * words_ + k) * GROUP + n % GROUP];
+    }
+
+    // The channels `chosen` only, in that order; needs `allow_selection`.
+    PackedMatrix select(const std::vector<int>& chosen) const {
+        PackedMatrix some(int(chosen.size()), in_, words_, precision_);
+        for (size_t i = 0; i < chosen.size(); ++i) {
+            const size_t n = size_t(chosen[i]);
+            uint32_t* to = some.channel(int(i));
+            const uint32_t* from = &channels_[n * words_];
+            for (int k = 0; k < words_; ++k) to[size_t(k) * GROUP] = from[k];
+            if (!scale_.empty()) some.scale_[i] = scale_[n];
+        }
+        return some;
+    }
+
+    // Row `n` as floats: the embedding of a token.
+    void row(int n, float* to) const {
+        const uint32_t* words = &packed_[offset(n)];
+        for (int k = 0; k < in_; ++k) {
+            const int each = per_word(precision_);
+            const uint32_t word = words[size_t(k / each) * GROUP];
+            if (precision_ == Precision::fp32)
+                std::memcpy(to + k, &word, 4);
+            else if (precision_ == Precision::bf16)
+                to[k] = from_bf16(Bf16(word >> (16 * (k % 2))));
+            else
+                to[k] = float(int((word >> (8 * (k % 4))) & 255) - 128) * scale_[n];
+        }
+    }
+
+  private:
+    // All zeros; in int8 a zero is stored as 128 (see `MultiplyInt8`).
+    PackedMatrix(int out, int in, int words, Precision precision)
+        : out_(out),
+          in_(in),
+          words_(words),
+          precision_(precision),
+          packed_(size_t(grouped(out)) * words, precision == Precision::int8 ? 0x80808080u : 0u),
+          scale_(precision == Precision::int8 ? size_t(grouped(out)) : 0, 0.0f) {}
+
+    // Where channel n begins; each of its words is GROUP words after the one before.
+    size_t offset(int n) const { return size_t(n / GROUP) * words_ * GROUP + n % GROUP; }
+    uint32_t* channel(int n) { return &packed_[offset(n)]; }
+
+    void pack(const float* row, int n) {
+        uint32_t* to = channel(n);
+        float inverse = 0.0f;
+        if (precision_ == Precision::int8) {
+            float magnitude = 0.0f;
+            for (int k = 0; k < in_; ++k) magnitude = std::max(magnitude, std::fabs(row[k]));
+            scale_[n] = magnitude / 127.0f;
+            inverse = magnitude > 0.0f ? 127.0f / magnitude : 0.0f;
+        }
+        for (int k = 0; k < in_; ++k) {
+            uint32_t& word = to[size_t(k / per_word(precision_)) * GROUP];
+            if (precision_ == Precision::fp32)
+                std::memcpy(&word, row + k, 4);
+            else if (precision_ == Precision::bf16)
+                word |= uint32_t(to_bf16(row[k])) << (16 * (k % 2));
+            else {
+                const int shift = 8 * (k % 4);
+                const uint32_t byte = uint32_t(int(std::nearbyint(row[k] * inverse)) + 128);
+                word = (word & ~(255u << shift)) | byte << shift;
+            }
+        }
+    }
+
+    int out_ = 0, in_ = 0, words_ = 0;
+    Precision precision_ = Precision::fp32;
+    std::vector<uint32_t> packed_, channels_;
+    std::vector<float> scale_;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,107 @@
+// What Python says about a model when it is loaded. Nothing here has a default, and an unknown name is an error.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "activation.hpp"
+#include "rows.hpp"
+
+namespace dragoman {
+
+enum class NormKind { layer, rms };
+enum class NormPlacement { post, pre };
+enum class PositionKind { sinusoidal, learned, rotary };
+enum class TiedEmbeddings { none, two_way, three_way };
+
+// dragoman.models.config.TransformerConfig, as far as inference needs it, and the epsilon of its norms.
+struct ModelSettings {
+    int source_vocabulary, target_vocabulary, encoder_layers, decoder_layers, d_model, heads, d_ff, max_positions;
+    NormKind norm;
+    NormPlacement norm_placement;
+    float norm_epsilon;
+    PositionKind positions;
+    TiedEmbeddings tied_embeddings;
+    Activation activation;
+    bool gated;  // the feed-forward network multiplies its activations by a second projection (Shazeer, 2020)
+};
+
+// dragoman.text.subwords: the ids that a search treats specially.
+struct SpecialTokens {
+    int bos, eos;
+    std::vector<int> never_generated;
+};
+
+// The value of `name` in the table of a setting.
+template <class Value>
+Value value_of(const std::string& setting, const std::string& name,
+               const std::vector<std::pair<std::string, Value>>& table) {
+    for (const auto& [known, value] : table)
+        if (known == name) return value;
+    throw std::invalid_argument("unknown " + setting + " '" + name + "'");
+}
+
+inline Precision precision_of(const std::string& name) {
+    return value_of<Precision>("precision", name,
+                               {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"int8", Precision::int8}});
+}
+
+inline NormKind norm_of(const std::string& name) {
+    return value_of<NormKind>("norm", name, {{"layer", NormKind::layer}, {"rms", NormKind::rms}});
+}
+
+inline NormPlacement norm_placement_of(const std::string& name) {
+    return value_of<NormPlacement>("norm_placement", name,
+                                   {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}});
+}
+
+inline PositionKind positions_of(const std::string& name) {
+    return value_of<PositionKind>("positions", name,
+                                  {{"sinusoidal", PositionKind::sinusoidal},
+                                   {"learned", PositionKind::learned},
+                                   {"rotary", PositionKind::rotary}});
+}
+
+inline TiedEmbeddings tied_embeddings_of(const std::string& name) {
+    return value_of<TiedEmbeddings>("tied_embeddings", name,
+                                    {{"none", TiedEmbeddings::none},
+                                     {"two-way", TiedEmbeddings::two_way},
+                                     {"three-way", TiedEmbeddings::three_way}});
+}
+
+// The activation itself, and whether it gates.
+inline std::pair<Activation, bool> activation_of(const std::string& name) {
+    return value_of<std::pair<Activation, bool>>("activation", name,
+                                                 {{"relu", {Activation::relu, false}},
+                                                  {"gelu", {Activation::gelu, false}},
+                                                  {"geglu", {Activation::gelu, true}},
+                                                  {"swiglu", {Activation::silu, true}}});
+}
+
+// Refuse what the engine's layout in memory does not allow.
+inline void check(const ModelSettings& settings) {
+    const auto require = [](bool holds, const char* what) {
+        if (!holds) throw std::invalid_argument(what);
+    };
+    for (const int size :
+         {settings.source_vocabulary, settings.target_vocabulary, settings.encoder_layers, settings.decoder_layers,
+          settings.d_model, settings.heads, settings.d_ff, settings.max_positions})
+        require(size >= 1, "sizes must be at least 1");
+    require(settings.d_model % settings.heads == 0, "heads must divide d_model");
+    require(settings.d_model % 2 == 0, "d_model must be even");
+    require(settings.positions != PositionKind::rotary || settings.d_model / settings.heads % 2 == 0,
+            "rotary positions need an even d_model / heads");
+    require(settings.norm_epsilon > 0.0f, "norm_epsilon must be above 0");
+}
+
+inline void check(const SpecialTokens& tokens, int target_vocabulary) {
+    std::vector<int> all{tokens.bos, tokens.eos};
+    all.insert(all.end(), tokens.never_generated.begin(), tokens.never_generated.end());
+    for (const int token : all)
+        if (token < 0 || token >= target_vocabulary)
+            throw std::invalid_argument("a special token is not in the target vocabulary");
+}
+
+}  // namespace dragoman

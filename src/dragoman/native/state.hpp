@@ -1,0 +1,122 @@
+// What the decoder remembers of one sentence's hypotheses: dragoman.models.state, in pages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "attention.hpp"
+#include "linear.hpp"
+
+namespace dragoman {
+
+// Pages of keys and values, used again by one sentence after another. `Cell` is float or bf16.
+//
+// A page is [layer, position, hypothesis, key or value, D], for PAGE positions.
+template <class Cell>
+class PagePool {
+  public:
+    static constexpr int PAGE = 16;
+    using Page = std::unique_ptr<Cell[]>;
+
+    PagePool(int layers, int beam, int d_model)
+        : cell_(size_t(2) * d_model), position_(beam * cell_), layer_(PAGE * position_), size_(layers * layer_) {}
+
+    Page take() {
+        if (free_.empty()) {
+            free_.reserve(++made_);
+            // Room for the last head to be read in whole vectors.
+            return Page(new Cell[size_ + 4 * LANES]());
+        }
+        Page page = std::move(free_.back());
+        free_.pop_back();
+        return page;
+    }
+
+    void give_back(std::vector<Page>& pages) {
+        for (auto& page : pages) free_.push_back(std::move(page));
+        pages.clear();
+    }
+
+    // Where the key of a position stands in its page; the value follows it.
+    size_t offset(int layer, int position, int hypothesis) const {
+        return layer * layer_ + size_t(position % PAGE) * position_ + hypothesis * cell_;
+    }
+
+  private:
+    const size_t cell_, position_, layer_, size_;
+    size_t made_ = 0;
+    std::vector<Page> free_;
+};
+
+// Keys and values of the positions that a sentence's hypotheses have been through.
+//
+// They are never copied: when hypotheses branch or end, only their ancestry changes, which says under which hypothesis
+// the keys and values of each position were written.
+template <class Cell>
+class Cache {
+  public:
+    // One hypothesis, without positions; `pool` outlives this.
+    explicit Cache(PagePool<Cell>& pool) : pool_(pool), ancestry_(1) {}
+    Cache(const Cache&) = delete;
+    ~Cache() { pool_.give_back(pages_); }
+
+    int hypotheses() const { return int(ancestry_.size()); }
+    int length() const { return length_; }
+
+    // Make room for one more position of every hypothesis.
+    void extend() {
+        if (length_ % PagePool<Cell>::PAGE == 0) pages_.push_back(pool_.take());
+        for (size_t h = 0; h < ancestry_.size(); ++h) ancestry_[h].push_back(uint16_t(h));
+        ++length_;
+    }
+
+    // The key [D], then value [D], of the last position.
+    Cell* last(int layer, int hypothesis) { return pages_.back().get() + pool_.offset(layer, length_ - 1, hypothesis); }
+
+    // The key, then value, of every position of a hypothesis.
+    void past(int layer, int hypothesis, std::vector<const Cell*>& found) const {
+        const auto& ancestry = ancestry_[size_t(hypothesis)];
+        found.resize(ancestry.size());
+        for (size_t t = 0; t < ancestry.size(); ++t)
+            found[t] = pages_[t / PagePool<Cell>::PAGE].get() + pool_.offset(layer, int(t), ancestry[t]);
+    }
+
+    // Keep the hypotheses `parents`, which may repeat or leave hypotheses out.
+    void reorder(const std::vector<int>& parents) {
+        std::vector<std::vector<uint16_t>> ancestry;
+        ancestry.reserve(parents.size());
+        for (const int parent : parents) ancestry.push_back(ancestry_[size_t(parent)]);
+        ancestry_ = std::move(ancestry);
+    }
+
+  private:
+    PagePool<Cell>& pool_;
+    int length_ = 0;
+    std::vector<typename PagePool<Cell>::Page> pages_;
+    std::vector<std::vector<uint16_t>> ancestry_;  // [hypothesis][position]
+};
+
+// The part of the target vocabulary that an output may use.
+struct VocabularyPart {
+    std::vector<int> tokens;  // ascending; empty: the whole vocabulary
+    Linear output;            // the projection onto these tokens
+
+    bool whole() const { return tokens.empty(); }
+};
+
+// dragoman.models.transformer.TransformerState, of one sentence.
+template <class Cell>
+struct DecoderState {
+    explicit DecoderState(PagePool<Cell>& pool) : cache(pool) {}
+
+    int hypotheses() const { return cache.hypotheses(); }
+    void reorder(const std::vector<int>& parents) { cache.reorder(parents); }
+
+    std::vector<Memory<Cell>> memory;  // [layer]: keys and values of the source
+    VocabularyPart part;
+    Cache<Cell> cache;
+};
+
+}  // namespace dragoman
