@@ -245,8 +245,8 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
     """Write what is asked for; the same request goes on with the same comparison.
 
     Raises:
-        SettingsError: when `out` holds another one, or other files.
-        StorageError: when what it holds is damaged.
+        SettingsError: when `out` holds another one.
+        StorageError: when it holds other files, or what it holds is damaged.
     """
     path = out / REQUEST_FILE
     begun = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
@@ -264,6 +264,6 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
             )
         return
     if out.exists() and not path.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SettingsError(f"{out} holds other files, not a comparison: give another --out")
+        raise StorageError(f"{out} holds other files, not a comparison: give another --out")
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(request, indent=2) + "\n").encode())
