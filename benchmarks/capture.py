@@ -21,8 +21,7 @@ from dragoman import __version__
 from dragoman.attention import MultiHeadAttention, scaled_dot_product_attention
 from dragoman.device import tune_cpu
 from dragoman.inspection.capture import capture
-from dragoman.models.presets import preset
-from dragoman.models.registry import build_model
+from dragoman.models.registry import build_model, preset
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.config import SearchConfig
 from dragoman.search.sampling import greedy_search

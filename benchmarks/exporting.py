@@ -10,7 +10,7 @@ from ctranslate2.specs import common_spec, transformer_spec
 from transformers import PegasusConfig, PegasusForConditionalGeneration
 
 from dragoman.layers.positions import sinusoidal_table
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import load_description
 from dragoman.models.storage import load_model
 from dragoman.models.weights import open_weights

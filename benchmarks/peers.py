@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.layers.positions import sinusoidal_table
-from dragoman.models.config import TransformerConfig
-from dragoman.models.presets import preset
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.registry import preset
 from dragoman.models.transformer import build_transformer
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from dragoman.training.loss import label_smoothed_loss

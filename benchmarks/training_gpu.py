@@ -30,6 +30,7 @@ from torch import nn
 from dragoman import __version__
 from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, collate
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
+from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.training.compiling import compile_layers
 from dragoman.training.prefetch import on_device
@@ -93,7 +94,7 @@ def updates_of(name: str, shape: peers.Shape, device: torch.device, *, compiled:
     torch.manual_seed(1)
     model, loss = peers.SYSTEMS[name](shape)
     model.to(device).train()
-    if compiled and name == "Dragoman":
+    if compiled and isinstance(model, Seq2Seq):
         compile_layers(model)
     elif compiled:
         model.compile(dynamic=True)

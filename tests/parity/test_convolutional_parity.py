@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.layers.convolution import GatedConvolution, Windows
-from dragoman.models.config import ConvolutionalConfig
+from dragoman.models.config.convolutional import ConvolutionalConfig
 from dragoman.models.convolutional import Convolutional, build_convolutional
 
 Array = NDArray[np.float64]

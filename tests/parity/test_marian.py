@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 from dragoman.layers.positions import sinusoidal_table
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.transformer import Transformer, build_transformer
 
 V, D, HEADS, D_FF, ENCODER_LAYERS, DECODER_LAYERS, LENGTH = 60, 32, 4, 48, 3, 2, 40

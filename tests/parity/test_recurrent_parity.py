@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.layers.recurrence import CellState, RecurrentLayer
-from dragoman.models.config import RecurrentConfig
+from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.recurrent import Recurrent, build_recurrent
 from tests.support.variants.recurrent import VARIANTS
 from tests.support.variants.sizes import V

@@ -13,7 +13,7 @@ from dragoman import attention as attention_module
 from dragoman.attention import CAUSAL_MASK, AttentionMask, MultiHeadAttention
 from dragoman.layers.positions import RelativePositions
 from dragoman.models import transformer
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.transformer import Transformer, build_transformer
 from dragoman.packing import Packing
 from dragoman.training.loss import label_smoothed_loss

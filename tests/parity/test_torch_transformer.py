@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.attention import MultiHeadAttention
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.transformer import Transformer, build_transformer
 
 Pairs = Iterator[tuple[str, Tensor, Tensor]]

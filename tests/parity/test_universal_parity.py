@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from dragoman.attention import MultiHeadAttention
 from dragoman.layers.halting import AdaptiveDepth
-from dragoman.models.config import TransformerConfig, UniversalConfig
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.transformer import build_transformer
 from dragoman.models.universal import Universal, build_universal
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.models.config import ARCHITECTURES
-from dragoman.models.registry import build_model
+from dragoman.models.registry import ARCHITECTURES, build_model
 from dragoman.models.seq2seq import Memory, Seq2Seq
 from tests.support.variants import VARIANTS
 from tests.support.variants.sizes import LONGEST, MAXIMUM, V

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dragoman import native
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.models.transformer import build_transformer

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.readers import Pair
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import ModelDescription
-from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
@@ -19,6 +18,7 @@ from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.translation.translator import Translator
+from tests.support.tiny import tiny
 
 WORDS = ["the", "lamp", "is", "on", "off", "in", "kitchen", "garden", "door", "window"]
 WORDS += ["open", "closed", "turn", "light", "please", "wait", "now"]

@@ -11,7 +11,7 @@ import dragoman
 from dragoman import errors
 from dragoman.data.batching import BatchingConfig
 from dragoman.errors import CorpusError, ModelError, SettingsError, StorageError, UserError
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.run.config import DataConfig
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.settings import from_mapping

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from dragoman.models import transformer
-from dragoman.models.config import TransformerConfig
-from dragoman.models.presets import tiny
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.transformer import build_transformer
 from dragoman.packing import ROWS, Packing
 from dragoman.settings import from_mapping, to_mapping
 from dragoman.training.loss import label_smoothed_loss
+from tests.support.tiny import tiny
 
 
 def masks(*lengths: int, width: int) -> Tensor:

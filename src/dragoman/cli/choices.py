@@ -6,8 +6,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from dragoman.comparison.studies import STUDIES
 from dragoman.evaluation.tasks import TASKS
-from dragoman.models.config import ARCHITECTURES
-from dragoman.models.presets import PRESETS
+from dragoman.models.registry import ARCHITECTURES
 from dragoman.translation.engine_choice import EngineName, PrecisionName
 
 __all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", "presets", "studies"]
@@ -33,7 +32,7 @@ def architectures() -> list[str]:
 
 def presets() -> list[str]:
     """Return the names of the presets, those that several architectures have once."""
-    return list(dict.fromkeys(name for presets in PRESETS.values() for name in presets))
+    return list(dict.fromkeys(name for each in ARCHITECTURES.values() for name in each.presets))
 
 
 def studies() -> list[str]:

@@ -17,8 +17,8 @@ from dragoman.comparison.studies import Study, Variant, study_named
 from dragoman.comparison.trial import Result, Trial, find_result, run_trial
 from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import write_atomically
-from dragoman.models.config import ModelConfig, read_model_config
-from dragoman.models.presets import preset
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import preset, read_model_config
 from dragoman.run.config import draft, read_settings
 from dragoman.run.plan import Plan, load_plan
 from dragoman.settings import differences, merge, to_mapping

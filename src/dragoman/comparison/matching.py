@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from dragoman.models.config import ModelConfig, TransformerConfig, UniversalConfig
+from dragoman.models.config import ModelConfig
 from dragoman.models.registry import build_model
 
 # Widths are multiples of this: odd ones are slow.
@@ -21,8 +21,9 @@ def parameter_count(config: ModelConfig) -> int:
 
 def with_width(config: ModelConfig, d_model: int) -> ModelConfig:
     """The same model at another width; a feed-forward network keeps its ratio to it."""
-    if isinstance(config, TransformerConfig | UniversalConfig):
-        return replace(config, d_model=d_model, d_ff=round(d_model * config.d_ff / config.d_model))
+    d_ff = getattr(config, "d_ff", None)
+    if d_ff is not None:
+        return replace(config, d_model=d_model, d_ff=round(d_model * d_ff / config.d_model))
     return replace(config, d_model=d_model)
 
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError
 
 
 def sinusoidal_table(length: int, d_model: int, device: torch.device | None = None) -> Float[Tensor, "T D"]:
@@ -64,11 +64,11 @@ class LearnedPositions(nn.Module):
         """Add the positions offset, offset + 1, ... to the embeddings `x`.
 
         Raises:
-            UserError: when the sequence is longer than the positions that were learned.
+            CorpusError: when the sequence is longer than the positions that were learned.
         """
         end = offset + x.shape[1]
         if end > self.embedding.num_embeddings:
-            raise UserError(
+            raise CorpusError(
                 f"a sequence of {end} positions, but only {self.embedding.num_embeddings} were "
                 "learned: split it, or train with sinusoidal positions or a larger max_positions"
             )
@@ -98,7 +98,7 @@ class OneHotPositions(nn.Module):
         """Give the embeddings `x` the positions offset, offset + 1, ...
 
         Raises:
-            UserError: when the sequence is longer than the positions that were learned.
+            CorpusError: when the sequence is longer than the positions that were learned.
         """
         return self.columns(self.words(x), offset)
 

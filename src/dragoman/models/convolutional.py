@@ -22,7 +22,7 @@ from dragoman.layers.convolution import GatedConvolution, Windows
 from dragoman.layers.dropout import Dropout
 from dragoman.layers.multi_step_attention import MultiStepAttention
 from dragoman.layers.positions import LearnedPositions
-from dragoman.models.config import ConvolutionalConfig
+from dragoman.models.config.convolutional import ConvolutionalConfig
 from dragoman.models.embedding import vocabulary_matrices
 from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
@@ -127,7 +127,7 @@ class Embedding(nn.Module):
         """Embed tokens, the first of which stands at position `offset`.
 
         Raises:
-            UserError: when the sequence is longer than the positions that were learned.
+            CorpusError: when the sequence is longer than the positions that were learned.
         """
         # [B, T] -> [B, T, D]
         x = self.positions(self.tokens(token), offset)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from dragoman.errors import ModelError
 from dragoman.files import read_json_object
-from dragoman.models.config import ModelConfig, architecture_of, read_model_config
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import architecture_of, read_model_config
 from dragoman.settings import from_mapping
 
 CONFIG_FILE = "config.json"
@@ -16,7 +17,7 @@ FORMAT = 1
 class ModelDescription:
     """What config.json says.
 
-    architecture     which class of model this is: "transformer", "recurrent", "convolutional", "universal"
+    architecture     a name in `registry.ARCHITECTURES`
     model            the model's own settings
     trained_length   subwords of the longest sentence seen in training: longer input is split
     source_language, target_language   codes such as "en", when they are known
@@ -35,25 +36,25 @@ class ModelDescription:
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
-            raise ValueError(
+            raise ModelError(
                 f"format {self.format} is not one that this version reads ({FORMAT}): "
                 + ("update dragoman" if self.format > FORMAT else "train it anew, or use the version that wrote it")
             )
         assert self.architecture == architecture_of(self.model)
         if self.trained_length < 1:
-            raise ValueError(f"trained_length must be at least 1, not {self.trained_length}")
+            raise ModelError(f"trained_length must be at least 1, not {self.trained_length}")
 
 
 def load_description(directory: Path) -> ModelDescription:
     """Read config.json.
 
     Raises:
-        UserError: when it is missing, not JSON, or says something unknown.
+        ModelError: when it is missing, not JSON, or says something unknown.
     """
     path = directory / CONFIG_FILE
     missing = f"{directory} is not a model directory: it has no {CONFIG_FILE} (`dragoman train` writes one)"
     mapping = read_json_object(path, missing=missing, error=ModelError)
     if "architecture" in mapping and "model" in mapping:
-        model = read_model_config(mapping["architecture"], mapping["model"], str(path))
+        model = read_model_config(mapping["architecture"], mapping["model"], str(path), error=ModelError)
         mapping = {**mapping, "model": model}
-    return from_mapping(ModelDescription, mapping, str(path))
+    return from_mapping(ModelDescription, mapping, str(path), error=ModelError)

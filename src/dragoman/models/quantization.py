@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.errors import UserError
+from dragoman.errors import ModelError, StorageError
 from dragoman.files import atomic_directory, full_disk_explained
 from dragoman.models.description import load_description
 from dragoman.models.weights import SCALE, WEIGHTS_FILE, Array, open_weights, quantize, write_weights
@@ -23,14 +23,15 @@ def quantize_model(directory: Path, out: Path) -> None:
     Vectors (norms, biases) stay as they are. The embeddings, which are matrices, do not.
 
     Raises:
-        UserError: when `directory` is no model directory or is quantized already, or `out` exists.
+        ModelError: when `directory` is no model directory or is quantized already.
+        StorageError: when `out` exists.
     """
     load_description(directory)
     if out.exists():
-        raise UserError(f"{out} exists already: give a new name")
+        raise StorageError(f"{out} exists already: give a new name")
     with open_weights(directory) as weights:
         if weights.quantized:
-            raise UserError(f"{directory} is quantized already")
+            raise ModelError(f"{directory} is quantized already")
         tensors: dict[str, Array] = {}
         for name in weights.names:
             values = weights.read(name)

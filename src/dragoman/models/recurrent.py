@@ -24,7 +24,7 @@ from dragoman.layers.recurrent_attention import (
     RecurrentAttention,
     Score,
 )
-from dragoman.models.config import RecurrentConfig
+from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState

@@ -4,6 +4,7 @@ Letters: B batch, S source length, T target length, D d_model, V target vocabula
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float, Int
@@ -110,6 +111,10 @@ class Seq2Seq(nn.Module, ABC):
     def attentions(self) -> AttentionModules:
         """Where to look when one wants to see the attention; nowhere by default."""
         return AttentionModules()
+
+    def layers_to_compile(self) -> Iterable[nn.Module]:
+        """Return the layers that torch.compile makes faster on a GPU; none by default."""
+        return ()
 
     @abstractmethod
     def start(self, memory: Memory) -> DecoderState:

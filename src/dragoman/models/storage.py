@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.errors import UserError
+from dragoman.errors import ModelError
 from dragoman.files import write_atomically
 from dragoman.models.description import CONFIG_FILE, ModelDescription, load_description
 from dragoman.models.registry import build_model
@@ -29,17 +29,17 @@ def set_weights(model: nn.Module, tensors: dict[str, Tensor], where: str) -> Non
     """Copy `tensors` into `model`.
 
     Raises:
-        UserError: when a name is missing or left over, or a shape differs.
+        ModelError: when a name is missing or left over, or a shape differs.
     """
     own = weights_of(model)
     if missing := sorted(own.keys() - tensors.keys()):
-        raise UserError(f"{where}: lacks {len(missing)} weights of this model, {missing[0]} first")
+        raise ModelError(f"{where}: lacks {len(missing)} weights of this model, {missing[0]} first")
     if unknown := sorted(tensors.keys() - own.keys()):
-        raise UserError(f"{where}: has {len(unknown)} unknown weights, {unknown[0]} first")
+        raise ModelError(f"{where}: has {len(unknown)} unknown weights, {unknown[0]} first")
     for name in own:
         tensor = tensors[name]
         if own[name].shape != tensor.shape:
-            raise UserError(
+            raise ModelError(
                 f"{where}: {name} has shape {list(tensor.shape)}, but config.json asks for {list(own[name].shape)}"
             )
     with torch.no_grad():
@@ -63,7 +63,7 @@ def load_model(directory: Path) -> Seq2Seq:
     """Build the model that config.json describes, with its weights, in evaluation mode on the CPU.
 
     Raises:
-        UserError: when a file is missing, damaged, or does not fit the other.
+        ModelError: when a file is missing, damaged, or does not fit the other.
     """
     description = load_description(directory)
     model = build_model(description.model)

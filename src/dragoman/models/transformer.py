@@ -4,7 +4,7 @@ Read from the top: the model, its encoder and decoder stacks, then the builder t
 `TransformerConfig` into modules, and the initialisation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float, Int
@@ -23,8 +23,7 @@ from dragoman.layers.positions import (
     SinusoidalPositions,
     random_start,
 )
-from dragoman.models.config import TransformerConfig
-from dragoman.models.config.transformer import NORM_EPSILON
+from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
@@ -106,6 +105,10 @@ class Transformer(Seq2Seq):
             tuple(layer.self_attention.core for layer in self.decoder.layers),
             tuple(layer.memory_attention.core for layer in self.decoder.layers),
         )
+
+    def layers_to_compile(self) -> Iterable[nn.Module]:
+        """See `Seq2Seq.layers_to_compile`."""
+        return (*self.encoder.layers, *self.decoder.layers)
 
     def start(self, memory: Memory) -> TransformerState:
         """The state before the first target token: the source's keys and values, projected once."""

@@ -5,6 +5,7 @@ again, a fixed number of times or until each position has halted. Read from the 
 then the builder.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +18,8 @@ from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
 from dragoman.layers.positions import random_start
 from dragoman.layers.signals import Signals
-from dragoman.models.config import TransformerConfig, UniversalConfig
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.embedding import Embedding
 from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
@@ -117,6 +119,10 @@ class Universal(Seq2Seq):
         return AttentionModules(
             (encoder.self_attention.core,), (decoder.self_attention.core,), (decoder.memory_attention.core,)
         )
+
+    def layers_to_compile(self) -> Iterable[nn.Module]:
+        """See `Seq2Seq.layers_to_compile`."""
+        return self.encoder.block, self.decoder.block
 
     def start(self, memory: Memory) -> UniversalState:
         """The state before the first target token: the source's keys and values, projected once."""

@@ -12,7 +12,7 @@ import safetensors
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from dragoman.errors import UserError
+from dragoman.errors import ModelError, UserError
 from dragoman.files import write_atomically
 
 WEIGHTS_FILE = "model.safetensors"
@@ -82,7 +82,7 @@ def open_weights(directory: Path) -> Iterator[WeightsFile]:
     """Open the weights of a model directory, after checking the digest in their header.
 
     Raises:
-        UserError: when the file is missing, or not as it was written.
+        ModelError: when the file is missing, or not as it was written.
     """
     path = directory / WEIGHTS_FILE
     try:
@@ -92,9 +92,9 @@ def open_weights(directory: Path) -> Iterator[WeightsFile]:
     except UserError:
         raise  # it says itself what is wrong, and is a ValueError too
     except FileNotFoundError:
-        raise UserError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
+        raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
     except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path} is damaged: {error}; copy it anew, or train again") from error
+        raise ModelError(f"{path} is damaged: {error}; copy it anew, or train again") from error
 
 
 def write_weights(path: Path, tensors: Mapping[str, Array]) -> None:

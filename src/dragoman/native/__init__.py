@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
-from dragoman.models.config import ModelConfig, TransformerConfig, architecture_of
+from dragoman.models.config import ModelConfig
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.registry import architecture_of
 
 Precision = Literal["fp32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")

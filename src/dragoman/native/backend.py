@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.errors import CorpusError, SettingsError
-from dragoman.models.config import TransformerConfig
-from dragoman.models.config.transformer import NORM_EPSILON
+from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.weights import open_weights
 from dragoman.native import Build, Precision, cores, obstacle
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SearchConfig

@@ -11,8 +11,8 @@ from typing import Any
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
 from dragoman.errors import SettingsError
-from dragoman.models.config import ARCHITECTURES, ModelConfig
-from dragoman.models.presets import preset
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import ARCHITECTURES, preset
 from dragoman.settings import Partial, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
@@ -273,4 +273,4 @@ def _model_settings(architecture: str, settings: Mapping[str, Any]) -> Partial[M
 def _config_class(architecture: str) -> type[ModelConfig]:
     if architecture not in ARCHITECTURES:
         raise SettingsError(f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[architecture]
+    return ARCHITECTURES[architecture].config

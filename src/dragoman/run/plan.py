@@ -13,7 +13,8 @@ from dragoman.data.readers import parse_corpus
 from dragoman.device import return_freed_memory
 from dragoman.errors import CorpusError, SettingsError, StorageError
 from dragoman.files import write_atomically
-from dragoman.models.config import ModelConfig, read_model_config
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import read_model_config
 from dragoman.run.config import CorpusSize, RunConfig, draft, model_config, read_settings, resolve
 from dragoman.run.preparation import build_corpus, build_tokenizer, write_clean_text
 from dragoman.settings import differences, from_mapping, to_mapping

@@ -15,9 +15,8 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.device import Precision, choose_device, choose_precision, deterministic_algorithms, tune_cpu
 from dragoman.errors import ModelError, StorageError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
-from dragoman.models.config import architecture_of
 from dragoman.models.description import ModelDescription
-from dragoman.models.registry import build_model
+from dragoman.models.registry import architecture_of, build_model
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import save_model
 from dragoman.run.model_card import model_card

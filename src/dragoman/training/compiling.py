@@ -1,16 +1,12 @@
 """torch.compile, layer by layer."""
 
-from torch import nn
-
-from dragoman.layers.decoder_layer import DecoderLayer
-from dragoman.layers.encoder_layer import EncoderLayer
+from dragoman.models.seq2seq import Seq2Seq
 
 
-def compile_layers(model: nn.Module) -> None:
-    """Compile every encoder and decoder layer in place, once for all lengths.
+def compile_layers(model: Seq2Seq) -> None:
+    """Compile the layers that the model names in place, once for all lengths.
 
-    The layers are alike, so that one compilation serves them all; search's `step` is not compiled.
+    Layers of a kind are alike, so that one compilation serves them all; search's `step` is not compiled.
     """
-    for module in model.modules():
-        if isinstance(module, EncoderLayer | DecoderLayer):
-            module.compile(dynamic=True)
+    for layer in model.layers_to_compile():
+        layer.compile(dynamic=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.errors import ModelError, SettingsError
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import ModelDescription, load_description
 from dragoman.native.backend import NativeBackend
 from dragoman.text.tokenizer import Tokenizer

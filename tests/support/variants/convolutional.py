@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dragoman.models.config import ConvolutionalConfig
+from dragoman.models.config.convolutional import ConvolutionalConfig
 from tests.support.variants.sizes import LONGEST, V
 
 _SMALL = ConvolutionalConfig(

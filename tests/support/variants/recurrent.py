@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dragoman.models.config import RecurrentConfig
+from dragoman.models.config.recurrent import RecurrentConfig
 from tests.support.variants.sizes import V
 
 _DEFAULT = RecurrentConfig(source_vocabulary=V, target_vocabulary=V, d_model=12)

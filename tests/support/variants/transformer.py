@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from dragoman.models.config import TransformerConfig
-from dragoman.models.presets import PRESETS, preset
+from dragoman.models.config.transformer import PRESETS, TransformerConfig
+from dragoman.models.registry import preset
 from tests.support.variants.sizes import LONGEST, V
 
 _PAPER = TransformerConfig(
@@ -40,7 +40,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "odd keys, relative": {"d_k": 5, "positions": "relative", "norm_placement": "pre"},
     "one head": {"heads": 1, "encoder_layers": 1, "decoder_layers": 3},
 }
-for _name in PRESETS["transformer"]:
+for _name in PRESETS:
     # The presets' choices at a size for tests.
     _chosen = preset(_name, V, V, joint=True)
     _CHOICES[f"as {_name}"] = {

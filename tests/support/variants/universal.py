@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dragoman.models.config import UniversalConfig
+from dragoman.models.config.universal import UniversalConfig
 from tests.support.variants.sizes import V
 
 _ADAPTIVE = UniversalConfig(

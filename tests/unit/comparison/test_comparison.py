@@ -14,8 +14,7 @@ from dragoman.comparison.report import markdown, page, write_report
 from dragoman.comparison.studies import STUDIES, Study, Variant, study_named
 from dragoman.comparison.trial import Point, Result, find_result, learning_curve, training_speed
 from dragoman.errors import SettingsError, UserError
-from dragoman.models.config import ARCHITECTURES, architecture_of
-from dragoman.models.presets import preset
+from dragoman.models.registry import ARCHITECTURES, architecture_of, preset
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.run.plan import Plan
 from dragoman.settings import to_mapping

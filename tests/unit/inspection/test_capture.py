@@ -78,19 +78,19 @@ def test_architectures_have_the_attentions_that_their_papers_say() -> None:
 
     universal = VARIANTS["universal, more steps in the decoder"]
     steps = layers("universal, more steps in the decoder")
-    assert steps["encoder_self"] == (universal.encoder_steps, universal.heads)  # type: ignore[union-attr]
+    assert steps["encoder_self"] == (universal.encoder_steps, universal.heads)  # type: ignore[attr-defined]
     assert steps["decoder_self"] == steps["encoder_decoder"]
     for name, config in VARIANTS.items():
         found = layers(name)
         match name.split(",")[0]:
             case "transformer":
                 assert list(found) == list(KINDS)
-                assert found["encoder_self"] == (config.encoder_layers, config.heads)  # type: ignore[union-attr]
-                assert found["encoder_decoder"] == (config.decoder_layers, config.heads)  # type: ignore[union-attr]
+                assert found["encoder_self"] == (config.encoder_layers, config.heads)  # type: ignore[attr-defined]
+                assert found["encoder_decoder"] == (config.decoder_layers, config.heads)  # type: ignore[attr-defined]
             case "convolutional":
-                assert found == {"encoder_decoder": (config.decoder_layers, 1)}  # type: ignore[union-attr]
+                assert found == {"encoder_decoder": (config.decoder_layers, 1)}  # type: ignore[attr-defined]
             case "recurrent":
-                attends = config.attention != "none"  # type: ignore[union-attr]
+                attends = config.attention != "none"  # type: ignore[attr-defined]
                 assert found == ({"encoder_decoder": (1, 1)} if attends else {})
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dragoman.data.batching import collate
-from dragoman.models.config import RecurrentConfig
+from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.recurrent import Recurrent, RecurrentMemory, build_recurrent
 from dragoman.models.storage import load_model, save_model, weights_of

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dragoman.errors import UserError
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import CONFIG_FILE, ModelDescription, load_description
 from dragoman.models.storage import load_model, save_model, set_weights, weights_of
 from dragoman.models.transformer import Transformer, build_transformer

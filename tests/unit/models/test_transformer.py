@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.errors import UserError
 from dragoman.layers.positions import OneHotPositions
-from dragoman.models.config import TransformerConfig, read_model_config
-from dragoman.models.presets import PRESETS, base, preset, tiny
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.registry import preset, read_model_config
 from dragoman.models.transformer import Transformer, build_transformer
 from dragoman.native import obstacle
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.settings import apply_overrides, to_mapping
+from tests.support.tiny import tiny
 
 # Sennrich et al.'s 37,000 joint subwords of English and German, as in the paper's section 5.1.
 SUBWORDS = 37_000
@@ -116,7 +116,7 @@ def test_count_by_hand() -> None:
 
 
 def test_presets() -> None:
-    assert base(8, 8, joint=True) == TransformerConfig(source_vocabulary=8, target_vocabulary=8)
+    assert named("base") == TransformerConfig(source_vocabulary=8, target_vocabulary=8)
     big = named("big")
     assert (big.d_model, big.heads, big.d_ff, big.dropout) == (1024, 16, 4096, 0.3)
     assert (big.encoder_layers, big.decoder_layers) == (6, 6)
@@ -129,18 +129,6 @@ def test_presets() -> None:
     )
     fast, small = named("fast"), named("small")
     assert fast == dataclasses.replace(small, encoder_layers=12, decoder_layers=1, norm_placement="pre")
-
-
-@pytest.mark.parametrize("name", PRESETS["transformer"])
-def test_separate_vocabularies_tie_target_and_output(name: str) -> None:
-    config = named(name, 30, 40, joint=False)
-    assert (config.source_vocabulary, config.target_vocabulary) == (30, 40)
-    assert config.tied_embeddings == "two-way"
-
-
-def test_an_unknown_preset_names_the_known() -> None:
-    with pytest.raises(UserError, match="'huge': choose one of tiny, small, base, big, modern, fast"):
-        preset("huge", 8, 8, joint=True)
 
 
 @pytest.mark.parametrize(
@@ -221,11 +209,6 @@ def test_shape_in_words() -> None:
 )
 def test_the_compiled_engine_says_what_it_does_not_take(changes: dict[str, Any], reason: str | None) -> None:
     assert obstacle(dataclasses.replace(tiny(8, 8, joint=True), **changes)) == reason
-
-
-def test_config_is_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        tiny(8, 8, joint=True).heads = 2  # type: ignore[misc]
 
 
 # Tying, embeddings, initialisation

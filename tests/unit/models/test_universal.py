@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
 from dragoman.layers.signals import Signals
 from dragoman.models import universal
-from dragoman.models.config import UniversalConfig
+from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.universal import Universal, UniversalState, build_universal
 from tests.support.variants.universal import VARIANTS
 

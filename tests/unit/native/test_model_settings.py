@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from dragoman import native
 from dragoman.layers.norms import LayerNorm
-from dragoman.models.config import TransformerConfig
-from dragoman.models.config.transformer import NORM_EPSILON
+from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.storage import load_model
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import open_weights

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from dragoman.models.inference import inference
-from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 from dragoman.search import scores
@@ -19,6 +18,7 @@ from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
 from dragoman.text.subwords import BOS, EOS, PAD
 from tests.support.table_model import CPU
+from tests.support.tiny import tiny
 
 V = 40
 SOURCES = [[5, 6, 7, 8, 9], [10], [11, 12, 13]]

@@ -10,7 +10,6 @@ from torch import Tensor
 from dragoman.data.batching import Batch, collate
 from dragoman.device import return_freed_memory
 from dragoman.errors import SettingsError
-from dragoman.models.presets import tiny
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import build_transformer
 from dragoman.training.averaging import MovingAverage
@@ -18,6 +17,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.gradients import accumulate_gradients
 from dragoman.training.translation_objective import TranslationLosses, mean_loss
 from dragoman.training.validation import Validation
+from tests.support.tiny import tiny
 
 CPU = torch.device("cpu")
 LOSSES = TranslationLosses(smoothing=0.1)

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 
 from dragoman.device import Precision
 from dragoman.errors import SettingsError
-from dragoman.models.presets import tiny
 from dragoman.models.transformer import build_transformer
 from dragoman.training.config import TrainingConfig
 from dragoman.training.optimizers import adam, muon
 from dragoman.training.optimizers.muon import Muon, orthogonalise
 from dragoman.training.optimizers.parts import Optimizers, OptimizerSettings, Part, hidden_matrices
 from dragoman.training.optimizers.table import OPTIMIZERS
+from tests.support.tiny import tiny
 
 FINITE, NOT_FINITE = torch.tensor(True), torch.tensor(False)
 

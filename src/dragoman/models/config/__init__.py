@@ -1,50 +1,41 @@
-"""The settings of each model: frozen, checked, saved as config.json. Nothing here needs torch."""
+"""The settings of the models, a file for each architecture, with its presets; none of them needs torch.
 
-from collections.abc import Mapping
+`models/registry.py` lists the architectures.
+"""
 
-from dragoman.errors import UserError
-from dragoman.models.config.convolutional import ConvolutionalConfig
-from dragoman.models.config.recurrent import RecurrentConfig
-from dragoman.models.config.transformer import TransformerConfig
-from dragoman.models.config.universal import UniversalConfig
-from dragoman.settings import from_mapping
+from dataclasses import Field
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-__all__ = [
-    "ARCHITECTURES",
-    "ConvolutionalConfig",
-    "ModelConfig",
-    "RecurrentConfig",
-    "TransformerConfig",
-    "UniversalConfig",
-    "architecture_of",
-    "read_model_config",
-]
-
-ModelConfig = TransformerConfig | RecurrentConfig | ConvolutionalConfig | UniversalConfig
-
-# The names that config.json and `dragoman train --model` know.
-ARCHITECTURES: dict[str, type[ModelConfig]] = {
-    "transformer": TransformerConfig,
-    "recurrent": RecurrentConfig,
-    "convolutional": ConvolutionalConfig,
-    "universal": UniversalConfig,
-}
+TiedEmbeddings = Literal["three-way", "two-way", "none"]
 
 
-def architecture_of(config: ModelConfig) -> str:
-    """The name of the architecture that `config` describes."""
-    return next(name for name, cls in ARCHITECTURES.items() if cls is type(config))
+@runtime_checkable
+class ModelConfig(Protocol):
+    """What every architecture's settings have: a frozen dataclass, checked when it is made, saved as config.json.
 
-
-def read_model_config(architecture: object, settings: object, where: str) -> ModelConfig:
-    """The settings of an architecture, from a mapping called "model" in `where`.
-
-    Raises:
-        UserError: for an unknown architecture, an unknown key, or values that contradict each other.
+    source_vocabulary, target_vocabulary  sizes in subwords
+    d_model                               width of the embeddings
+    dropout                               probability of dropping a feature in training
+    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
+                                          "two-way" (target and output), or "none"
     """
-    if architecture not in ARCHITECTURES:
-        raise UserError(f"{where}: unknown architecture {architecture!r}: it is one of {', '.join(ARCHITECTURES)}")
-    if not isinstance(settings, Mapping):
-        raise UserError(f"{where}: model must be a table of settings, not {settings!r}")
-    assert isinstance(architecture, str)
-    return from_mapping(ARCHITECTURES[architecture], settings, where, place="model")
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def source_vocabulary(self) -> int: ...
+
+    @property
+    def target_vocabulary(self) -> int: ...
+
+    @property
+    def d_model(self) -> int: ...
+
+    @property
+    def dropout(self) -> float: ...
+
+    @property
+    def tied_embeddings(self) -> TiedEmbeddings: ...
+
+    def shape(self) -> str:
+        """Return the sizes in a few words."""

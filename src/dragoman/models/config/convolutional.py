@@ -1,8 +1,10 @@
-"""The settings of the convolutional encoder-decoder."""
+"""The settings and presets of the convolutional encoder-decoder."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
+from dragoman.errors import SettingsError
+from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
 
 
@@ -28,7 +30,7 @@ class ConvolutionalConfig:
     kernel_width: int = 3
     max_positions: int = 1024
     dropout: float = 0.1
-    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+    tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
         check_at_least_one(
@@ -45,7 +47,7 @@ class ConvolutionalConfig:
         )
         check_probabilities(self, ("dropout",))
         if self.kernel_width % 2 == 0:
-            raise ValueError(f"kernel_width must be odd, to have a middle, not {self.kernel_width}")
+            raise SettingsError(f"kernel_width must be odd, to have a middle, not {self.kernel_width}")
         check_tied_embeddings(self)
 
     def shape(self) -> str:
@@ -54,3 +56,14 @@ class ConvolutionalConfig:
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder blocks, d_model {self.d_model}, "
             f"kernels of {self.kernel_width} tokens"
         )
+
+
+# By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
+PRESETS: dict[str, dict[str, Any]] = {
+    # For tests and first steps.
+    "tiny": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64},
+    # For a laptop.
+    "small": {"encoder_layers": 5, "decoder_layers": 5, "d_model": 272},
+    # Eight blocks on each side, each of the decoder's with an attention of its own.
+    "base": {"d_model": 640},
+}

@@ -1,8 +1,10 @@
-"""The settings of the recurrent encoder-decoder."""
+"""The settings and presets of the recurrent encoder-decoder."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from dragoman.errors import SettingsError
+from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
 
 
@@ -35,7 +37,7 @@ class RecurrentConfig:
     attention: Literal["none", "dot", "general", "additive"] = "general"
     input_feeding: bool = True
     dropout: float = 0.2
-    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+    tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
         check_at_least_one(
@@ -43,9 +45,9 @@ class RecurrentConfig:
         )
         check_probabilities(self, ("dropout",))
         if self.bidirectional and self.d_model % 2:
-            raise ValueError(f"d_model must be even for an encoder of two directions, not {self.d_model}")
+            raise SettingsError(f"d_model must be even for an encoder of two directions, not {self.d_model}")
         if self.input_feeding and self.attention == "none":
-            raise ValueError("input_feeding feeds the attention's outcome back: it needs an attention, not 'none'")
+            raise SettingsError("input_feeding feeds the attention's outcome back: it needs an attention, not 'none'")
         check_tied_embeddings(self)
 
     def shape(self) -> str:
@@ -57,3 +59,14 @@ class RecurrentConfig:
             f"{self.encoder_layers} {directions} encoder and {self.decoder_layers} decoder {self.cell.upper()} layers, "
             f"d_model {self.d_model}, {attention}{feeding}"
         )
+
+
+# By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
+PRESETS: dict[str, dict[str, Any]] = {
+    # For tests and first steps.
+    "tiny": {"d_model": 64},
+    # For a laptop.
+    "small": {"d_model": 352},
+    # Two bidirectional and two decoding layers of LSTM with general attention and input feeding.
+    "base": {"d_model": 1024},
+}

@@ -1,9 +1,17 @@
-"""The settings of the encoder-decoder Transformer."""
+"""The settings and presets of the encoder-decoder Transformer."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.errors import SettingsError
+from dragoman.models.config import TiedEmbeddings
+from dragoman.models.config.checks import (
+    check_at_least_one,
+    check_heads,
+    check_probabilities,
+    check_random_positions,
+    check_tied_embeddings,
+)
 
 # What layer and RMS norms add to the variance: the reference implementation's (tensor2tensor).
 NORM_EPSILON = 1e-6
@@ -49,7 +57,7 @@ class TransformerConfig:
     max_positions: int = 1024
     max_distance: int = 16
     random_positions: int = 0
-    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+    tied_embeddings: TiedEmbeddings = "three-way"
     attention_bias: bool = False
 
     def __post_init__(self) -> None:
@@ -70,16 +78,14 @@ class TransformerConfig:
         if self.d_k is not None:
             check_at_least_one(self, ("d_k",))
         check_probabilities(self, ("dropout", "attention_dropout", "activation_dropout"))
-        if self.d_model % self.heads:
-            raise ValueError(f"heads must divide d_model, but {self.heads} does not divide {self.d_model}")
-        if self.d_model % 2:
-            raise ValueError(f"d_model must be even, not {self.d_model}")
+        check_heads(self)
         if self.positions == "rotary" and self.key_width % 2:
-            raise ValueError(f"rotary positions need an even d_k, or d_model / heads without one, not {self.key_width}")
-        if self.random_positions < 0:
-            raise ValueError(f"random_positions must be 0 (off) or more, not {self.random_positions}")
+            raise SettingsError(
+                f"rotary positions need an even d_k, or d_model / heads without one, not {self.key_width}"
+            )
+        check_random_positions(self)
         if self.random_positions and self.positions != "sinusoidal":
-            raise ValueError(f"random_positions needs sinusoidal positions, but they are {self.positions!r}")
+            raise SettingsError(f"random_positions needs sinusoidal positions, but they are {self.positions!r}")
         check_tied_embeddings(self)
 
     @property
@@ -94,3 +100,30 @@ class TransformerConfig:
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder layers, d_model {self.d_model}, "
             f"{self.heads} heads, {d_k}d_ff {self.d_ff}"
         )
+
+
+# By name, what differs from the defaults, which are the paper's base model.
+PRESETS: dict[str, dict[str, Any]] = {
+    # For tests and first steps: trains in seconds.
+    "tiny": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "heads": 4, "d_ff": 256},
+    # For a laptop: trains in minutes on two cores.
+    "small": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 4, "d_ff": 1024},
+    # The paper's base model: 65 M parameters at 37,000 joint subwords (table 3).
+    "base": {},
+    # The paper's big model: 213 M parameters at 37,000 joint subwords (table 3).
+    "big": {"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3},
+    # As base, with what has been learned since. d_ff is two thirds of base's (rounded up), so that three gated
+    # matrices cost what two did.
+    "modern": {"d_ff": 1376, "norm_placement": "pre", "norm": "rms", "activation": "swiglu", "positions": "rotary"},
+    # As small with a deep encoder and one decoder layer, the part that works token by token (Kasai et al., "Deep
+    # encoder, shallow decoder", 2020). Meant for a larger model's translations (`dragoman distill`); pre-norm, without
+    # which twelve layers hardly train.
+    "fast": {
+        "encoder_layers": 12,
+        "decoder_layers": 1,
+        "d_model": 256,
+        "heads": 4,
+        "d_ff": 1024,
+        "norm_placement": "pre",
+    },
+}

@@ -1,10 +1,18 @@
-"""The settings of the Universal Transformer."""
+"""The settings and presets of the Universal Transformer."""
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.errors import SettingsError
+from dragoman.models.config import TiedEmbeddings
+from dragoman.models.config.checks import (
+    check_at_least_one,
+    check_heads,
+    check_probabilities,
+    check_random_positions,
+    check_tied_embeddings,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +50,7 @@ class UniversalConfig:
     norm: Literal["layer", "rms"] = "layer"
     activation: Literal["relu", "gelu", "geglu", "swiglu"] = "relu"
     random_positions: int = 0
-    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+    tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
         check_at_least_one(
@@ -50,16 +58,12 @@ class UniversalConfig:
             ("source_vocabulary", "target_vocabulary", "encoder_steps", "decoder_steps", "d_model", "heads", "d_ff"),
         )
         check_probabilities(self, ("dropout",))
-        if self.d_model % self.heads:
-            raise ValueError(f"heads must divide d_model, but {self.heads} does not divide {self.d_model}")
-        if self.d_model % 2:
-            raise ValueError(f"d_model must be even, not {self.d_model}")
+        check_heads(self)
         if not 0 < self.halting_threshold < 1:
-            raise ValueError(f"halting_threshold must be between 0 and 1, not {self.halting_threshold}")
+            raise SettingsError(f"halting_threshold must be between 0 and 1, not {self.halting_threshold}")
         if not 0 <= self.ponder_weight < math.inf:
-            raise ValueError(f"ponder_weight must be 0 or more, and finite, not {self.ponder_weight}")
-        if self.random_positions < 0:
-            raise ValueError(f"random_positions must be 0 (off) or more, not {self.random_positions}")
+            raise SettingsError(f"ponder_weight must be 0 or more, and finite, not {self.ponder_weight}")
+        check_random_positions(self)
         check_tied_embeddings(self)
 
     def shape(self) -> str:
@@ -69,3 +73,14 @@ class UniversalConfig:
             f"one encoder block {most}{self.encoder_steps} and one decoder block {most}{self.decoder_steps} times, "
             f"d_model {self.d_model}, {self.heads} heads, d_ff {self.d_ff}"
         )
+
+
+# By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
+PRESETS: dict[str, dict[str, Any]] = {
+    # For tests and first steps.
+    "tiny": {"encoder_steps": 2, "decoder_steps": 2, "d_model": 64, "heads": 4, "d_ff": 256},
+    # For a laptop.
+    "small": {"encoder_steps": 4, "decoder_steps": 4, "d_model": 384, "heads": 6, "d_ff": 1536},
+    # The paper's base model (section 3.5): one block, wider for being shared.
+    "base": {"d_model": 1024, "heads": 16, "d_ff": 4096},
+}

@@ -1,0 +1,10 @@
+"""The smallest preset of the Transformer, typed."""
+
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.registry import preset
+
+
+def tiny(source_vocabulary: int, target_vocabulary: int, *, joint: bool) -> TransformerConfig:
+    config = preset("tiny", source_vocabulary, target_vocabulary, joint=joint)
+    assert isinstance(config, TransformerConfig)
+    return config

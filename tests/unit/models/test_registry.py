@@ -1,0 +1,74 @@
+"""The table of architectures, and that nothing in it needs torch before a model is built."""
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from dragoman.errors import SettingsError
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import ARCHITECTURES, architecture_of, build_model, preset, read_model_config
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.settings import to_mapping
+from tests.support.variants import VARIANTS
+
+EACH_ARCHITECTURE = pytest.mark.parametrize("architecture", ARCHITECTURES)
+EACH_PRESET = pytest.mark.parametrize(
+    ("architecture", "name"), [(each, name) for each, found in ARCHITECTURES.items() for name in found.presets]
+)
+
+
+@EACH_ARCHITECTURE
+def test_every_entry_builds_its_model(architecture: str) -> None:
+    config = preset("tiny", 30, 30, joint=True, architecture=architecture)
+    assert architecture_of(config) == architecture
+    assert isinstance(build_model(config), Seq2Seq)
+
+
+@EACH_ARCHITECTURE
+def test_every_architecture_has_variants_for_the_contract_tests(architecture: str) -> None:
+    assert any(name.startswith(f"{architecture}, ") for name in VARIANTS)
+    assert all(architecture_of(config) == name.partition(", ")[0] for name, config in VARIANTS.items()), (
+        "variants are named by their architecture"
+    )
+
+
+@EACH_PRESET
+def test_vocabularies_decide_what_is_tied(architecture: str, name: str) -> None:
+    config = preset(name, 30, 40, joint=False, architecture=architecture)
+    assert (config.source_vocabulary, config.target_vocabulary) == (30, 40)
+    assert config.tied_embeddings == "two-way"
+    joint = preset(name, 40, 40, joint=True, architecture=architecture)
+    assert joint.tied_embeddings == "three-way"
+    assert joint == replace(config, source_vocabulary=40, tied_embeddings="three-way")
+
+
+@EACH_PRESET
+def test_settings_are_read_as_they_were_written(architecture: str, name: str) -> None:
+    config = preset(name, 30, 30, joint=True, architecture=architecture)
+    assert isinstance(config, ModelConfig)
+    assert read_model_config(architecture, to_mapping(config), "config.json") == config
+    with pytest.raises(FrozenInstanceError):
+        config.d_model = 2  # type: ignore[misc]
+
+
+def test_what_is_unknown_is_answered_with_the_known() -> None:
+    with pytest.raises(SettingsError, match="'huge': choose one of tiny, small, base, big, modern, fast"):
+        preset("huge", 8, 8, joint=True)
+    with pytest.raises(SettingsError, match="recurrent has no preset 'modern': choose one of tiny, small, base"):
+        preset("modern", 8, 8, joint=True, architecture="recurrent")
+    known = "transformer, recurrent, convolutional, universal"
+    with pytest.raises(SettingsError, match=f"unknown architecture 'oracle': choose one of {known}"):
+        preset("tiny", 8, 8, joint=True, architecture="oracle")
+    for wrong in ("oracle", None, ["transformer"]):
+        with pytest.raises(SettingsError, match=rf"run\.toml: unknown architecture .*: it is one of {known}"):
+            read_model_config(wrong, {}, "run.toml")
+    with pytest.raises(SettingsError, match=r"run\.toml: model must be a table of settings, not 3"):
+        read_model_config("transformer", 3, "run.toml")
+
+
+def test_the_table_is_read_without_torch() -> None:
+    """Help, and the description of a model directory: torch takes seconds to import."""
+    code = "import sys, dragoman.models.registry, dragoman.models.description; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
