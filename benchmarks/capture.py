@@ -69,7 +69,7 @@ def main() -> None:
     mask = torch.ones_like(source, dtype=torch.bool)
 
     def train() -> None:
-        states, _ = model(source, mask, source, mask)
+        states = model(source, mask, source, mask).rows
         states.sum().backward()
 
     def search() -> None:

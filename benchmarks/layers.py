@@ -28,6 +28,7 @@ from dragoman import __version__
 from dragoman.attention import CAUSAL_MASK, MultiHeadAttention, naive_attention, scaled_dot_product_attention
 from dragoman.device import peak_memory, tune_cpu
 from dragoman.layers.convolution import GatedConvolution, Windows
+from dragoman.packing import Padded
 
 LENGTHS = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
 MEMORY_LENGTHS = [2048, 4096, 8192]
@@ -51,9 +52,14 @@ def build(d_model: int, heads: int) -> dict[str, Callable[[Tensor], Tensor]]:
         output: Tensor = peer(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)[0]
         return output
 
+    def every_place(x: Tensor) -> Padded:
+        return Padded(torch.ones(x.shape[:2], dtype=torch.bool))
+
     return {
         "recurrent": lambda x: lstm(x)[0],
-        "convolutional": lambda x: convolution(x, Windows(torch.ones(x.shape[:2], dtype=torch.bool), 3, causal=True)),
+        "convolutional": lambda x: convolution(
+            x, Windows(Padded(torch.ones(x.shape[:2], dtype=torch.bool)), 3, causal=True)
+        ),
         "self-attention": lambda x: attention(x, x, CAUSAL_MASK),
         "torch's self-attention": torch_attention,
     }

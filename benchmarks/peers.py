@@ -57,9 +57,10 @@ def dragoman(shape: Shape) -> tuple[nn.Module, Loss]:
     model = build_transformer(config)
 
     def loss(batch: Batch) -> Tensor:
-        memory = model.encode(batch.source, batch.source_mask)
-        states = model.decode_states(batch.target_in, memory, batch.target_mask)
-        total, tokens = label_smoothed_loss(states, model.output.weight, batch.target_out, batch.target_mask, SMOOTHING)
+        decoded = model(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
+        total, tokens = label_smoothed_loss(
+            decoded.rows, decoded.layout, model.output.weight, batch.target_out, SMOOTHING
+        )
         return total / tokens
 
     return model, loss

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dragoman.packing import Packing
+from dragoman.packing import Layout
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,16 @@ class AttentionMask:
 
     allowed  [B or 1, T or 1, S], or None when every key may be attended to
     causal   query t may attend to keys 0..t only, in addition to `allowed`
+    queries  how the queries lie in memory, and
+    keys     how the keys do, when they are rows of a batch (`between`, `past`); None: as [B, T, D] and [B, S, D]
 
     A row in which nothing may be attended to yields zeros, never NaN.
     """
 
     allowed: Bool[Tensor, "B T S"] | None = None
     causal: bool = False
+    queries: Layout | None = None
+    keys: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.allowed is not None:
@@ -42,6 +46,22 @@ class AttentionMask:
         """Every query may attend to the keys that are real (not padding)."""
         # [B, S] -> [B, 1, S]
         return cls(allowed=real.unsqueeze(1))
+
+    @classmethod
+    def between(cls, queries: Layout, keys: Layout) -> "AttentionMask":
+        """Every row of one batch may attend to the tokens of its sentence in another, or in the same."""
+        # [G, L] -> [G, 1, L]
+        return cls(allowed=keys.attended.unsqueeze(1), queries=queries, keys=keys)
+
+    @classmethod
+    def past(cls, layout: Layout) -> "AttentionMask":
+        """Every row of a batch may attend to itself and what precedes it; padding stands at the end."""
+        return cls(causal=True, queries=layout, keys=layout)
+
+    @property
+    def real(self) -> Bool[Tensor, "*BT"] | None:
+        """Which queries are tokens; None when that is not known."""
+        return None if self.queries is None else self.queries.real
 
     def dense(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B T S"]:
         """Write the mask out as one tensor, broadcastable to [B, T, S]."""
@@ -210,22 +230,20 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "*BT D"],
         memory: Float[Tensor, "*BS D"],
         mask: AttentionMask = NO_MASK,
-        packing: Packing | None = None,
-        memory_packing: Packing | None = None,
     ) -> Float[Tensor, "*BT D"]:
         """Every position of `x` attends to `memory`; self-attention is `memory is x`.
 
-        Both are [B, T, D], or rows [N, D] with the packing that they are in; the mask is then that of its grid.
+        Both are [B, T, D], or rows in the layouts of `mask.queries` and `mask.keys`.
         """
         if memory is x:
-            query, key, value = self._project(x, packing, self.query, self.key, self.value)
+            query, key, value = self._project(x, mask.queries, self.query, self.key, self.value)
         else:
-            (query,) = self._project(x, packing, self.query)
-            key, value = self._project(memory, memory_packing, self.key, self.value)
+            (query,) = self._project(x, mask.queries, self.query)
+            key, value = self._project(memory, mask.keys, self.key, self.value)
         if self.rotation is not None:
             query, key = self.rotation(query, 0), self.rotation(key, 0)
         heads = self._heads(query, key, value, mask, offset=0)
-        return self.output(heads if packing is None else packing.from_grid(heads))
+        return self.output(heads if mask.queries is None else mask.queries.from_grid(heads))
 
     def project_memory(
         self, memory: Float[Tensor, "B S D"], offset: int = 0
@@ -254,7 +272,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(self._heads(query, key, value, mask, offset))
 
     def _project(
-        self, x: Float[Tensor, "*BT D"], packing: Packing | None, *projections: nn.Linear
+        self, x: Float[Tensor, "*BT D"], layout: Layout | None, *projections: nn.Linear
     ) -> tuple[Float[Tensor, "B H T _"], ...]:
         """Several projections of the same `x` as one product, which is faster than one after another."""
         weight = torch.cat([projection.weight for projection in projections])
@@ -262,9 +280,9 @@ class MultiHeadAttention(nn.Module):
         if projections[0].bias is not None:
             bias = torch.cat([projection.bias for projection in projections])
         projected = F.linear(x, weight, bias)
-        if packing is not None:
-            # [N, n*H*K] -> [B, T, n*H*K]
-            projected = packing.to_grid(projected)
+        if layout is not None:
+            # [*BT, n*H*K] -> [B, T, n*H*K]
+            projected = layout.to_grid(projected)
         # [B, T, n*H*K] -> n x [B, T, H*K] -> n x [B, H, T, K]
         widths = [projection.out_features for projection in projections]
         return tuple(self._split(each) for each in projected.split(widths, dim=-1))

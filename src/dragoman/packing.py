@@ -1,4 +1,4 @@
-"""A padded batch as rows of real tokens, and back.
+"""The layout of a batch: padded, or packed as rows of real tokens.
 
 All of a layer but attention works on one token at a time, so padding need not take part in it. And a CPU's matrix
 library compiles each product for its shape: batches come in hundreds of shapes [B, T, D], but rounded up to a multiple
@@ -6,67 +6,164 @@ of ROWS the rows [N, D] come in a handful. For the same reason attention's grid 
 to numbers of four binary digits and zeros after them.
 """
 
-from typing import Any
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 ROWS = 128
 
 
-class Packing:
-    """Where the real tokens of a batch [B, T] stand: among N rows, and in the grid [G, L] of attention.
+class Layout(ABC):
+    """How a batch [B, T] of tokens and padding lies in memory while layers work on it; one object for each side.
 
-    The rows are the real tokens, sentence after sentence, then at least one row that is no token. Such rows hold
-    something finite in the forward pass, and their gradient is zero.
-
-    Attributes:
-        tokens: how many of the rows are tokens; they stand first.
-        real: [N], True for the rows that are tokens.
-        attended: [G, L], the keys that may be attended to; all of them in sentences that do not exist, so that no
-            query is left without a key.
+    Layers work on rows, [*BT, D], and attention on a grid of sentences by positions, [G, L, D]. `layout_of` decides
+    which layout a batch has; embeddings become rows once, and rows become a batch again only where one is asked for.
     """
 
-    real: Bool[Tensor, " N"]
-    attended: Bool[Tensor, "G L"]
+    packed: ClassVar[bool]
 
-    def __init__(self, real: Bool[Tensor, "B T"]) -> None:
-        sentences, length = real.shape
-        grid = F.pad(real, (0, _rounded(length) - length, 0, _rounded(sentences) - sentences))
-        self.shape, self.grid_shape = real.shape, grid.shape
-        self.tokens = int(real.sum())
-        self._batch_of_row, self._row_of_batch = _maps(real, self.tokens)
-        self._grid_of_row, self._row_of_grid = _maps(grid, self.tokens)
-        self.real = torch.arange(len(self._batch_of_row), device=real.device) < self.tokens
-        self.attended = grid | ~grid.any(dim=1, keepdim=True)
+    def __init__(self, mask: Bool[Tensor, "B T"]) -> None:
+        self.mask = mask
 
-    def pack(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "N D"]:
-        """The real tokens of a batch as rows."""
-        return _Rows.apply(x.flatten(0, 1), self._batch_of_row, self._row_of_batch)  # type: ignore[no-untyped-call]
+    @property
+    @abstractmethod
+    def real(self) -> Bool[Tensor, "*BT"]:
+        """True for the rows that are tokens."""
 
-    def unpack(self, rows: Float[Tensor, "N D"]) -> Float[Tensor, "B T D"]:
-        """The rows as a batch; padding holds something finite."""
-        x: Tensor = _Places.apply(rows, self._batch_of_row, self._row_of_batch, self.tokens)  # type: ignore[no-untyped-call]
+    @property
+    @abstractmethod
+    def attended(self) -> Bool[Tensor, "G L"]:
+        """The keys of the grid that may be attended to."""
+
+    @abstractmethod
+    def rows(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "*BT D"]:
+        """Return a batch as rows."""
+
+    @abstractmethod
+    def batch(self, rows: Float[Tensor, "*BT D"]) -> Float[Tensor, "B T D"]:
+        """Return rows as a batch; padding holds something finite."""
+
+    @abstractmethod
+    def to_grid(self, rows: Float[Tensor, "*BT D"]) -> Float[Tensor, "G L D"]:
+        """Return rows as sentences by positions, for attention."""
+
+    @abstractmethod
+    def from_grid(self, x: Float[Tensor, "G L D"]) -> Float[Tensor, "*BT D"]:
+        """Return what attention gave as rows."""
+
+    @abstractmethod
+    def values(self, x: Shaped[Tensor, "B T"]) -> Shaped[Tensor, " M"]:
+        """Return one value for each row; of packed rows, for each that is a token."""
+
+
+class Padded(Layout):
+    """The batch as it is: rows are [B, T, D], and so is attention's grid."""
+
+    packed = False
+
+    @property
+    def real(self) -> Bool[Tensor, "B T"]:
+        """The mask."""
+        return self.mask
+
+    @property
+    def attended(self) -> Bool[Tensor, "B T"]:
+        """The mask."""
+        return self.mask
+
+    def rows(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the batch."""
+        return x
+
+    def batch(self, rows: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the batch."""
+        return rows
+
+    def to_grid(self, rows: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the batch."""
+        return rows
+
+    def from_grid(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the batch."""
+        return x
+
+    def values(self, x: Shaped[Tensor, "B T"]) -> Shaped[Tensor, " B*T"]:
+        """Return the values of all places, padding too."""
+        return x.flatten()
+
+
+class Packed(Layout):
+    """The real tokens as rows [N, D], sentence after sentence, then at least one row that is no token.
+
+    Rows that are no token hold something finite in the forward pass, and their gradient is zero. Attention's grid
+    [G, L] is larger than the batch; all keys of sentences that do not exist may be attended to, so that no query is
+    left without one. What a model does not need is not computed.
+    """
+
+    packed = True
+
+    @cached_property
+    def tokens(self) -> int:
+        """The number of rows that are tokens; they come first."""
+        return int(self.mask.sum())
+
+    @cached_property
+    def real(self) -> Bool[Tensor, " N"]:
+        """True for the rows that are tokens."""
+        return torch.arange(len(self._batch_maps[0]), device=self.mask.device) < self.tokens
+
+    @cached_property
+    def attended(self) -> Bool[Tensor, "G L"]:
+        """The keys of the grid that are tokens; all of them in a sentence without any."""
+        return self._grid | ~self._grid.any(dim=1, keepdim=True)
+
+    def rows(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "N D"]:
+        """Return the real tokens of a batch as rows."""
+        return _Rows.apply(x.flatten(0, 1), *self._batch_maps)  # type: ignore[no-untyped-call]
+
+    def batch(self, rows: Float[Tensor, "N D"]) -> Float[Tensor, "B T D"]:
+        """Return the rows as a batch; padding holds something finite."""
+        x: Tensor = _Places.apply(rows, *self._batch_maps, self.tokens)  # type: ignore[no-untyped-call]
         # [B*T, D] -> [B, T, D]
-        return x.unflatten(0, self.shape)
-
-    def from_grid(self, x: Float[Tensor, "G L D"]) -> Float[Tensor, "N D"]:
-        """What attention gave, as rows."""
-        return _Rows.apply(x.flatten(0, 1), self._grid_of_row, self._row_of_grid)  # type: ignore[no-untyped-call]
+        return x.unflatten(0, self.mask.shape)
 
     def to_grid(self, rows: Float[Tensor, "N D"]) -> Float[Tensor, "G L D"]:
-        """The rows as sentences by positions, for attention."""
-        x: Tensor = _Places.apply(rows, self._grid_of_row, self._row_of_grid, self.tokens)  # type: ignore[no-untyped-call]
+        """Return the rows as sentences by positions, for attention."""
+        x: Tensor = _Places.apply(rows, *self._grid_maps, self.tokens)  # type: ignore[no-untyped-call]
         # [G*L, D] -> [G, L, D]
-        return x.unflatten(0, self.grid_shape)
+        return x.unflatten(0, self._grid.shape)
+
+    def from_grid(self, x: Float[Tensor, "G L D"]) -> Float[Tensor, "N D"]:
+        """Return what attention gave as rows."""
+        return _Rows.apply(x.flatten(0, 1), *self._grid_maps)  # type: ignore[no-untyped-call]
+
+    def values(self, x: Shaped[Tensor, "B T"]) -> Shaped[Tensor, " tokens"]:
+        """Return the values of the real tokens."""
+        return x.flatten()[self._batch_maps[0][: self.tokens]]
+
+    @cached_property
+    def _batch_maps(self) -> tuple[Tensor, Tensor]:
+        return _maps(self.mask, self.tokens)
+
+    @cached_property
+    def _grid(self) -> Bool[Tensor, "G L"]:
+        sentences, length = self.mask.shape
+        return F.pad(self.mask, (0, _rounded(length) - length, 0, _rounded(sentences) - sentences))
+
+    @cached_property
+    def _grid_maps(self) -> tuple[Tensor, Tensor]:
+        return _maps(self._grid, self.tokens)
 
 
-def packing_of(real: Bool[Tensor, "B T"]) -> Packing | None:
-    """The packing of a batch where it pays: on a CPU."""
-    return Packing(real) if real.device.type == "cpu" else None
+def layout_of(mask: Bool[Tensor, "B T"]) -> Layout:
+    """Return the layout of a batch: packed where that pays, on a CPU."""
+    return Packed(mask) if mask.device.type == "cpu" else Padded(mask)
 
 
 def _rounded(number: int) -> int:

@@ -14,6 +14,7 @@ from torch import Tensor
 from dragoman.layers.convolution import GatedConvolution, Windows
 from dragoman.models.config.convolutional import ConvolutionalConfig
 from dragoman.models.convolutional import Convolutional, build_convolutional
+from dragoman.packing import Padded
 
 Array = NDArray[np.float64]
 D, V = 10, 15
@@ -136,7 +137,7 @@ def test_a_block_is_the_papers(width: int, causal: bool) -> None:
     torch.manual_seed(1)
     block = GatedConvolution(4, width, dropout=0.0).double()
     h = torch.randn(1, 6, 4, dtype=torch.float64)
-    windows = Windows(torch.ones(1, 6, dtype=torch.bool), width, causal=causal)
+    windows = Windows(Padded(torch.ones(1, 6, dtype=torch.bool)), width, causal=causal)
     found = block(h, windows)[0].detach().numpy()
     weight, bias = block.kernel.weight.detach().numpy(), block.kernel.bias.detach().numpy()
     before = width - 1 if causal else width // 2

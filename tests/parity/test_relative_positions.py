@@ -12,11 +12,10 @@ from torch import Tensor
 from dragoman import attention as attention_module
 from dragoman.attention import CAUSAL_MASK, AttentionMask, MultiHeadAttention
 from dragoman.layers.positions import RelativePositions
-from dragoman.models import transformer
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.transformer import Transformer, build_transformer
-from dragoman.packing import Packing
-from dragoman.training.loss import label_smoothed_loss
+from dragoman.packing import Packed, Padded
+from tests.support.loss import loss_of_states
 
 Array = NDArray[np.float64]
 
@@ -150,11 +149,11 @@ def test_a_packed_model_equals_a_padded_one(changes: dict[str, Any], length: int
     """The grid of attention is longer than the batch, and positions are the same in both."""
     source, source_mask, target, target_mask = batch(length)
     outcomes = []
-    for packed in (True, False):
+    for layout in (Packed, Padded):
         model = model_of(**changes)
-        with patch.object(transformer, "packing_of", Packing if packed else lambda real: None):
-            states = model.decode_states(target, model.encode(source, source_mask), target_mask)
-        loss, _ = label_smoothed_loss(states, model.output.weight, target, target_mask, 0.1)
+        memory = model.encode_rows(source, layout(source_mask))
+        states = model.decode_rows(target, layout(target_mask), memory).states
+        loss, _ = loss_of_states(states, model.output.weight, target, target_mask, 0.1)
         loss.backward()
         gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
         outcomes.append((states[target_mask].detach(), loss.detach(), gradients))

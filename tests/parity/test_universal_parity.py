@@ -160,16 +160,16 @@ def test_fixed_depth_is_torchs_layer_again_and_again(placement: str, steps: tupl
     model = build(norm_placement=placement, encoder_steps=steps[0], decoder_steps=steps[1])
     source, source_mask, target, target_mask = batch()
     expected = run(model, placement, (fixed(steps[0]), fixed(steps[1])), (source, source_mask, target))
-    found, cost = model(source, source_mask, target, target_mask)
-    torch.testing.assert_close(found[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
-    assert cost == 0
+    decoded = model(source, source_mask, target, target_mask)
+    torch.testing.assert_close(decoded.states[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
+    assert decoded.cost == 0
 
     # The gradient of what all steps share is the sum over the steps.
-    weighting = torch.randn(found[target_mask].shape, dtype=torch.float64)
+    weighting = torch.randn(decoded.states[target_mask].shape, dtype=torch.float64)
     embedding = model.source_embedding.tokens.weight
     gradients = [
         torch.autograd.grad((states[target_mask] * weighting).sum(), embedding)[0]
-        for states in (found, expected.states)
+        for states in (decoded.states, expected.states)
     ]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-5, atol=1e-5)
 
@@ -251,13 +251,13 @@ def test_adaptive_depth_is_graves_equations(placement: str) -> None:
         depths = [keen(part.depth) for part in (model.encoder, model.decoder)]
         expected = run(model, placement, (graves(depths[0]), graves(depths[1])), (source, source_mask, target))
 
-        found, cost = model(source, source_mask, target, target_mask)
-        torch.testing.assert_close(found[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
+        decoded = model(source, source_mask, target, target_mask)
+        torch.testing.assert_close(decoded.states[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
         figures = model.figures(source, source_mask, target, target_mask)
         assert figures["encoder steps"].tolist() == expected.source_steps[source_mask.numpy()].tolist()
         assert figures["decoder steps"].tolist() == expected.target_steps[target_mask.numpy()].tolist()
         ponder = expected.source_ponder[source_mask.numpy()].sum() + expected.target_ponder[target_mask.numpy()].sum()
-        assert float(cost) == pytest.approx(0.125 * ponder, rel=1e-6)
+        assert float(decoded.cost) == pytest.approx(0.125 * ponder, rel=1e-6)
         for name, steps in figures.items():
             taken[name].update(steps.tolist())
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dragoman.models.registry import ARCHITECTURES, build_model
 from dragoman.models.seq2seq import Memory, Seq2Seq
+from dragoman.packing import Padded
 from tests.support.variants import VARIANTS
 from tests.support.variants.sizes import LONGEST, MAXIMUM, V
 
@@ -217,7 +218,8 @@ def test_no_rows_are_left() -> None:
 
 
 def test_memory_reorders() -> None:
-    memory = Memory(torch.randn(3, 4, 2), torch.tensor([[True] * 4, [False] * 4, [True] * 4]))
+    mask = torch.tensor([[True] * 4, [False] * 4, [True] * 4])
+    memory = Memory(torch.randn(3, 4, 2), Padded(mask))
     found = memory.reorder(torch.tensor([2, 2, 0, 1]))
     assert found.states.equal(memory.states[[2, 2, 0, 1]])
     assert found.mask.equal(memory.mask[[2, 2, 0, 1]])

@@ -21,7 +21,7 @@ from dragoman.attention import (
     scaled_dot_product_attention,
 )
 from dragoman.layers.positions import RelativePositions, RotaryPositions
-from dragoman.packing import Packing
+from dragoman.packing import Packed
 
 CPU = torch.device("cpu")
 
@@ -204,11 +204,11 @@ def test_a_width_of_keys_packed(length: int) -> None:
     torch.manual_seed(0)
     attention = MultiHeadAttention(12, 3, d_k=5).double()
     real = torch.arange(length) < torch.tensor([[length], [4]])
-    packing = Packing(real)
+    layout = Packed(real)
     x = random(2, length, 12)
-    rows = packing.pack(x)
-    found = attention(rows, rows, AttentionMask.padding(packing.attended), packing, packing)
-    torch.testing.assert_close(packing.unpack(found)[real], attention(x, x, AttentionMask.padding(real))[real])
+    rows = layout.rows(x)
+    found = attention(rows, rows, AttentionMask.between(layout, layout))
+    torch.testing.assert_close(layout.batch(found)[real], attention(x, x, AttentionMask.padding(real))[real])
 
 
 def test_projections_have_no_bias_by_default() -> None:

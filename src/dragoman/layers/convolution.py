@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dragoman.layers.dropout import Dropout
-from dragoman.packing import Packing
+from dragoman.packing import Layout
 
 
 class Windows:
@@ -18,24 +18,21 @@ class Windows:
     whatever it is batched with. One instance serves all blocks of a batch.
 
     Args:
-        real: True where a token is real; padding stands at the end.
+        layout: of the batch; padding stands at the end of a sentence.
         width: k.
         causal: the window ends with the position itself, for a decoder; otherwise that is its middle, and k is odd.
-        packing: that of `real`, if the vectors come as rows.
     """
 
     exists: Bool[Tensor, "*BT k"]
 
-    def __init__(self, real: Bool[Tensor, "B T"], width: int, *, causal: bool, packing: Packing | None = None) -> None:
+    def __init__(self, layout: Layout, width: int, *, causal: bool) -> None:
         assert causal or width % 2, "only an odd window has a middle"
         self.before = width - 1 if causal else width // 2
         self.after = width - 1 - self.before
         # [B, T] -> [B, T, 1] -> [B, T, k]: which places of each window hold a token
-        exists = torch.cat(self._shifted(real.unsqueeze(-1).float()), dim=-1)
-        if packing is not None:
-            # [B, T, k] -> [N, k]
-            exists = packing.pack(exists)
-        self.exists = exists.bool()
+        exists = torch.cat(self._shifted(layout.mask.unsqueeze(-1).float()), dim=-1)
+        # [B, T, k] -> [*BT, k]
+        self.exists = layout.rows(exists).bool()
 
     def of(self, x: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT kD"]:
         """The windows of `x`, [B, T, D] or rows [N, D]; among rows, those beside a token are its neighbours.

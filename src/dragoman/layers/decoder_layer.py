@@ -1,13 +1,12 @@
 """One decoder layer (Vaswani et al. 2017, figure 1, right), over all positions or one at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.attention import CAUSAL_MASK, NO_MASK, AttentionMask, MultiHeadAttention
-from dragoman.packing import Packing
+from dragoman.attention import NO_MASK, AttentionMask, MultiHeadAttention
 
 
 @dataclass(frozen=True)
@@ -22,6 +21,13 @@ class LayerCache:
     self_value: Float[Tensor, "B H t Kv"]
     memory_key: Float[Tensor, "B H S K"]
     memory_value: Float[Tensor, "B H S Kv"]
+
+    def extended(self, key: Float[Tensor, "B H 1 K"], value: Float[Tensor, "B H 1 Kv"]) -> "LayerCache":
+        """Return the cache with one more target position."""
+        # [B, H, t, K] and [B, H, 1, K] -> [B, H, t+1, K]
+        return replace(
+            self, self_key=torch.cat((self.self_key, key), dim=2), self_value=torch.cat((self.self_value, value), dim=2)
+        )
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "LayerCache":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
@@ -57,25 +63,13 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "*BT D"],
         memory: Float[Tensor, "*BS D"],
+        mask: AttentionMask,
         memory_mask: AttentionMask,
-        real: Bool[Tensor, "*BT"] | None,
-        packing: Packing | None = None,
-        memory_packing: Packing | None = None,
     ) -> Float[Tensor, "*BT D"]:
-        """All target positions at once. Padding stands at the end, so the causal mask hides it.
-
-        `x` is [B, T, D], or rows [N, D] with their packing; so are `real` and `memory`.
-        """
-
-        def attend_to_past(y: Tensor) -> Tensor:
-            return self.self_attention(y, y, CAUSAL_MASK, packing, packing)
-
-        def attend_to_memory(y: Tensor) -> Tensor:
-            return self.memory_attention(y, memory, memory_mask, packing, memory_packing)
-
-        x = self.self_residual(x, attend_to_past, real)
-        x = self.memory_residual(x, attend_to_memory, real)
-        return self.feed_forward_residual(x, self.feed_forward, real)
+        """All target positions at once; `mask` is causal, which hides the padding, as that stands at the end."""
+        x = self.self_residual(x, lambda y: self.self_attention(y, y, mask), mask.real)
+        x = self.memory_residual(x, lambda y: self.memory_attention(y, memory, memory_mask), mask.real)
+        return self.feed_forward_residual(x, self.feed_forward, mask.real)
 
     def start(self, memory: Float[Tensor, "B S D"]) -> LayerCache:
         """The cache before the first step."""
@@ -94,13 +88,7 @@ class DecoderLayer(nn.Module):
         def attend_to_past(y: Tensor) -> Tensor:
             nonlocal cache
             key, value = self.self_attention.project_memory(y, offset=position)
-            cache = LayerCache(
-                # [B, H, t, K] and [B, H, 1, K] -> [B, H, t+1, K]
-                torch.cat((cache.self_key, key), dim=2),
-                torch.cat((cache.self_value, value), dim=2),
-                cache.memory_key,
-                cache.memory_value,
-            )
+            cache = cache.extended(key, value)
             return self.self_attention.attend(y, cache.self_key, cache.self_value, NO_MASK, offset=position)
 
         def attend_to_memory(y: Tensor) -> Tensor:

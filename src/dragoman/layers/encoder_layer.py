@@ -1,10 +1,9 @@
 """One encoder layer: self-attention and feed-forward (Vaswani et al. 2017, figure 1, left)."""
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask, MultiHeadAttention
-from dragoman.packing import Packing
 
 
 class EncoderLayer(nn.Module):
@@ -23,16 +22,7 @@ class EncoderLayer(nn.Module):
         self.attention_residual = attention_residual
         self.feed_forward_residual = feed_forward_residual
 
-    def forward(
-        self,
-        x: Float[Tensor, "*BS D"],
-        mask: AttentionMask,
-        real: Bool[Tensor, "*BS"],
-        packing: Packing | None = None,
-    ) -> Float[Tensor, "*BS D"]:
-        """Let every source position look at all real ones, then transform each.
-
-        `x` is [B, S, D], or rows [N, D] with their packing; so is `real`.
-        """
-        x = self.attention_residual(x, lambda y: self.self_attention(y, y, mask, packing, packing), real)
-        return self.feed_forward_residual(x, self.feed_forward, real)
+    def forward(self, x: Float[Tensor, "*BS D"], mask: AttentionMask) -> Float[Tensor, "*BS D"]:
+        """Let every source position look at all that the mask allows, then transform each."""
+        x = self.attention_residual(x, lambda y: self.self_attention(y, y, mask), mask.real)
+        return self.feed_forward_residual(x, self.feed_forward, mask.real)

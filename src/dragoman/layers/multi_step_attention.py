@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionCore, AttentionMask
-from dragoman.packing import Packing
 
 
 class MultiStepAttention(nn.Module):
@@ -28,20 +27,19 @@ class MultiStepAttention(nn.Module):
         key: Float[Tensor, "B S D"],
         value: Float[Tensor, "B S D"],
         mask: AttentionMask,
-        packing: Packing | None = None,
     ) -> Float[Tensor, "*BT D"]:
         """The conditional input c of every position; `key` is z and `value` is z + e.
 
-        `h` and `g` are [B, T, D], or rows [N, D] with their packing, in whose grid the source stands then.
+        `h` and `g` are [B, T, D], or rows in the layout of `mask.queries`; the source stands in a grid already.
         """
         d = self.query(h) + g
-        if packing is not None:
-            # [N, D] -> [B, T, D]
-            d = packing.to_grid(d)
+        if mask.queries is not None:
+            # [*BT, D] -> [B, T, D]
+            d = mask.queries.to_grid(d)
         # The paper's product is not scaled: this undoes the 1/√d_k of the one attention core.
         d = d * math.sqrt(d.shape[-1])
         # 3 x [B, ., D] -> [B, 1, ., D] -> [B, 1, T, D] -> [B, T, D]: one head
         heads = self.core(d.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mask)
         c = heads.squeeze(1)
-        # [B, T, D] -> [N, D]
-        return c if packing is None else packing.from_grid(c)
+        # [B, T, D] -> [*BT, D]
+        return c if mask.queries is None else mask.queries.from_grid(c)

@@ -49,13 +49,17 @@ class TokenBatchNorm(nn.BatchNorm1d):
         return torch.zeros_like(x, dtype=normalised.dtype).masked_scatter(real.unsqueeze(-1), normalised)
 
 
-class PostNorm(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))): the paper's arrangement (section 3.1)."""
+class Residual(nn.Module):
+    """A norm and a dropout around a sub-layer; where they stand, the subclass says."""
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
         self.norm = norm
         self.dropout = Dropout(dropout)
+
+
+class PostNorm(Residual):
+    """LayerNorm(x + Dropout(Sublayer(x))): the paper's arrangement (section 3.1)."""
 
     def forward(
         self,
@@ -67,13 +71,8 @@ class PostNorm(nn.Module):
         return self.norm(x + self.dropout(sublayer(x)), real)
 
 
-class PreNorm(nn.Module):
+class PreNorm(Residual):
     """x + Dropout(Sublayer(LayerNorm(x))): the residual path stays free (Xiong et al., 2020)."""
-
-    def __init__(self, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = Dropout(dropout)
 
     def forward(
         self,

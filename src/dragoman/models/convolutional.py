@@ -1,6 +1,6 @@
 """The convolutional encoder-decoder, "ConvS2S" (Gehring et al., "Convolutional Sequence to Sequence Learning", 2017).
 
-Read from the top: the model, its embeddings, encoder and decoder, then the builder and the initialisation.
+Read from the top: the model, its encoder and decoder, then the builder and the initialisation.
 
 What differs from the paper: weights are not normalised (Salimans and Kingma, 2016), as training is stable without. The
 gradients of the encoder are not divided by the number of attentions (section 3.4); that was for gradient descent, while
@@ -13,8 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask
@@ -23,24 +22,35 @@ from dragoman.layers.dropout import Dropout
 from dragoman.layers.multi_step_attention import MultiStepAttention
 from dragoman.layers.positions import LearnedPositions
 from dragoman.models.config.convolutional import ConvolutionalConfig
-from dragoman.models.embedding import vocabulary_matrices
-from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
+from dragoman.models.embedding import Embedding, vocabulary_matrices
+from dragoman.models.encoder_decoder import EncoderDecoder
+from dragoman.models.initialisation import Rules, initialise, normal
+from dragoman.models.seq2seq import AttentionModules, Decoded, Memory
 from dragoman.models.state import DecoderState
-from dragoman.packing import Packing, packing_of
+from dragoman.packing import Layout, Padded
 
 
 @dataclass(frozen=True)
 class ConvolutionalMemory(Memory):
-    """The encoded source: z in `states`, for the weights of attention, and what they are the weights of.
+    """The encoded source: z in `rows`, for the weights of attention, and what they are the weights of.
 
-    values  [B, S, D]  √m (z + e) with e the embedded source of m tokens (equation 2, section 3.4)
+    value_rows  [*BS, D]  √m (z + e) with e the embedded source of m tokens (equation 2, section 3.4); 0 for no token
     """
 
-    values: Float[Tensor, "B S D"]
+    value_rows: Float[Tensor, "*BS D"]
+
+    @property
+    def values(self) -> Float[Tensor, "B S D"]:
+        """The values as a padded batch."""
+        return self.layout.batch(self.value_rows)
+
+    def in_layout(self, layout: Layout) -> "ConvolutionalMemory":
+        """The same memory in another layout of the same batch."""
+        return ConvolutionalMemory(layout.rows(self.states), layout, layout.rows(self.values))
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "ConvolutionalMemory":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return ConvolutionalMemory(self.states[rows], self.mask[rows], self.values[rows])
+        return ConvolutionalMemory(self.states[rows], Padded(self.mask[rows]), self.values[rows])
 
 
 @dataclass(frozen=True)
@@ -59,39 +69,23 @@ class ConvolutionalState(DecoderState):
         return ConvolutionalState(tuple(past[rows] for past in self.pasts), self.memory.reorder(rows), self.position)
 
 
-class Convolutional(Seq2Seq):
-    """The paper's model: embeddings, encoder, decoder with an attention in every block, output projection."""
+class Convolutional(EncoderDecoder["Encoder", "Decoder", ConvolutionalMemory]):
+    """The paper's model: embeddings, encoder, decoder with an attention in every block, output projection.
 
-    def __init__(
-        self,
-        source_embedding: "Embedding",
-        target_embedding: "Embedding",
-        encoder: "Encoder",
-        decoder: "Decoder",
-        output: nn.Linear,
-    ) -> None:
-        super().__init__()
-        self.source_embedding = source_embedding
-        self.target_embedding = target_embedding
-        self.encoder = encoder
-        self.decoder = decoder
-        self.output = output
+    Its embeddings are e = w + p, a learned vector for the token and one for its position (section 3.1).
+    """
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> ConvolutionalMemory:
-        """Read the source; `mask` is True where a token is real."""
-        # [B, S] -> [B, S, D]
-        return self.encoder(self.source_embedding(source), mask)
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> ConvolutionalMemory:
+        """See `EncoderDecoder.encode_rows`."""
+        # [B, S] -> [B, S, D] -> [*BS, D]
+        return self.encoder(self.source_embedding(source, first), layout)
 
-    def decode_states(
-        self,
-        target: Int[Tensor, "B T"],
-        memory: Memory,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """The decoder's output before the projection; no window of a position reaches beyond it."""
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+        """See `EncoderDecoder.decode_rows`; no window of a position reaches beyond it."""
         assert isinstance(memory, ConvolutionalMemory)
-        # [B, T] -> [B, T, D]
-        return self.decoder(self.target_embedding(target), memory, target_mask)
+        # [B, T] -> [B, T, D] -> [*BT, D]
+        rows = self.decoder(self.target_embedding(target, first), layout, memory)
+        return Decoded(rows, layout, rows.new_zeros(()))
 
     def attentions(self) -> AttentionModules:
         """See `Seq2Seq.attentions`."""
@@ -107,34 +101,11 @@ class Convolutional(Seq2Seq):
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], ConvolutionalState]:
         """Logits of the token that follows `token`; the same numbers as `decode` gives."""
         assert isinstance(state, ConvolutionalState)
-        # [B] -> [B, 1] -> [B, 1, D] -> [B, D]
-        g = self.target_embedding(token.unsqueeze(1), offset=state.position).squeeze(1)
+        # [B] -> [B, 1, D] -> [B, D]
+        g = self.embed_token(token, state.position).squeeze(1)
         h, pasts = self.decoder.step(g, state)
         # [B, D] -> [B, V]
         return self.project(h), ConvolutionalState(pasts, state.memory, state.position + 1)
-
-
-class Embedding(nn.Module):
-    """e = w + p: a learned vector for the token and one for its position (section 3.1), then dropout."""
-
-    def __init__(self, tokens: nn.Embedding, positions: LearnedPositions, dropout: float) -> None:
-        super().__init__()
-        self.tokens = tokens
-        self.positions = positions
-        self.dropout = Dropout(dropout)
-
-    def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Embed tokens, the first of which stands at position `offset`.
-
-        Raises:
-            CorpusError: when the sequence is longer than the positions that were learned.
-        """
-        # [B, T] -> [B, T, D]
-        x = self.positions(self.tokens(token), offset)
-        if torch.is_autocast_enabled(x.device.type):
-            # Everything after this is in autocast's type, without casts between blocks.
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        return self.dropout(x)
 
 
 class Encoder(nn.Module):
@@ -147,21 +118,17 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.kernel_width = kernel_width
 
-    def forward(self, e: Float[Tensor, "B S D"], real: Bool[Tensor, "B S"]) -> ConvolutionalMemory:
+    def forward(self, e: Float[Tensor, "B S D"], layout: Layout) -> ConvolutionalMemory:
         """Read the embedded source `e`."""
-        packing = packing_of(real)
-        windows = Windows(real, self.kernel_width, causal=False, packing=packing)
-        # [B, S, D] -> [N, D]
-        z = e if packing is None else packing.pack(e)
+        windows, rows = Windows(layout, self.kernel_width, causal=False), layout.rows(e)
+        # A view: autograd sums the gradients of the blocks before that of the last line joins them. Checkpoints go on.
+        z = rows.view_as(rows)
         for block in self.blocks:
             z = block(z, windows)
-        if packing is not None:
-            # [N, D] -> [B, S, D]
-            z = packing.unpack(z)
         # Were the weights of attention even, a mean of m vectors would have lost a factor √m (section 3.4).
-        # [B, S] -> [B, 1, 1]
-        m = real.sum(dim=1).to(z.dtype)[:, None, None]
-        return ConvolutionalMemory(z, real, values=(z + e) * m.sqrt())
+        # [B, S] -> [B, 1, 1] -> [B, S, 1] -> [*BS, 1]
+        m = layout.rows(layout.mask.sum(dim=1).to(z.dtype)[:, None, None].expand(*e.shape[:2], 1))
+        return ConvolutionalMemory(z, layout, (z + rows) * (m.sqrt() * layout.real.unsqueeze(-1)))
 
 
 class DecoderBlock(nn.Module):
@@ -180,11 +147,10 @@ class DecoderBlock(nn.Module):
         key: Float[Tensor, "B S D"],
         value: Float[Tensor, "B S D"],
         mask: AttentionMask,
-        packing: Packing | None,
     ) -> Float[Tensor, "*BT D"]:
-        """All target positions at once, [B, T, D] or rows [N, D] with their packing; `g` is the embedded target."""
+        """All target positions at once; `g` is the embedded target. The source stands in attention's grid."""
         h = self.convolution(h, windows)
-        return (h + self.attention(h, g, key, value, mask, packing)) * math.sqrt(0.5)
+        return (h + self.attention(h, g, key, value, mask)) * math.sqrt(0.5)
 
     def step(
         self,
@@ -212,32 +178,18 @@ class Decoder(nn.Module):
         self.kernel_width = kernel_width
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self,
-        g: Float[Tensor, "B T D"],
-        memory: ConvolutionalMemory,
-        real: Bool[Tensor, "B T"] | None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, g: Float[Tensor, "B T D"], layout: Layout, memory: ConvolutionalMemory) -> Float[Tensor, "*BT D"]:
         """Read the embedded target `g`, all positions at once."""
-        packing = None if real is None else packing_of(real)
-        if real is None:
-            real = torch.ones(g.shape[:2], dtype=torch.bool, device=g.device)
-        windows = Windows(real, self.kernel_width, causal=True, packing=packing)
-        key, value, mask = memory.states, memory.values, AttentionMask.padding(memory.mask)
-        if packing is not None:
-            # [B, T, D] -> [N, D]
-            g = packing.pack(g)
-            source = Packing(memory.mask)
-            # [B, S, D] -> [M, D] -> [G, L, D]: the grid in which the target attends
-            key = source.to_grid(source.pack(key))
-            # Zeros beyond the sentences, so that one without tokens gives zeros.
-            value = source.to_grid(source.pack(value) * source.real.unsqueeze(-1))
-            mask = AttentionMask.padding(source.attended)
-        h = g
+        memory = memory.beside(layout)
+        windows, mask = Windows(layout, self.kernel_width, causal=True), AttentionMask.between(layout, memory.layout)
+        # 2 x [*BS, D] -> [G, L, D]: the grid in which the target attends
+        key, value = memory.layout.to_grid(memory.rows), memory.layout.to_grid(memory.value_rows)
+        rows = layout.rows(g)
+        h = rows
         for block in self.blocks:
-            h = block(h, g, windows, key, value, mask, packing)
-        # [N, D] -> [B, T, D]
-        return self.dropout(h if packing is None else packing.unpack(h))
+            h = block(h, rows, windows, key, value, mask)
+        # Numbers are drawn for a batch, as for the embeddings: which are dropped does not depend on the layout.
+        return layout.rows(self.dropout(layout.batch(h)))
 
     def step(
         self, g: Float[Tensor, "B D"], state: ConvolutionalState
@@ -257,7 +209,7 @@ def build_convolutional(config: ConvolutionalConfig) -> Convolutional:
     )
 
     def embedding(tokens: nn.Embedding) -> Embedding:
-        return Embedding(tokens, LearnedPositions(config.max_positions, config.d_model), config.dropout)
+        return Embedding(tokens, LearnedPositions(config.max_positions, config.d_model), config.dropout, scaled=False)
 
     def convolution() -> GatedConvolution:
         return GatedConvolution(config.d_model, config.kernel_width, dropout=config.dropout)
@@ -272,26 +224,26 @@ def build_convolutional(config: ConvolutionalConfig) -> Convolutional:
         Decoder([decoder_block() for _ in range(config.decoder_layers)], config.kernel_width, config.dropout),
         output,
     )
-    initialise(model, kept=1 - config.dropout)
+    initialise_convolutional(model, kept=1 - config.dropout)
     return model
 
 
-def initialise(model: Convolutional, kept: float) -> None:
+def initialise_convolutional(model: Convolutional, kept: float) -> None:
     """Initialise so that every layer keeps the variance of its input (section 3.5).
 
     Embeddings are normal with standard deviation 0.1, biases zero. Matrices with n inputs are normal with variance
     1/n; times 4 where a gate follows, which quarters the variance; times `kept`, the probability with which dropout
     keeps an input, where that stands before them.
     """
-    for module in model.modules():
-        if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=0.1)
-        elif isinstance(module, GatedConvolution):
-            nn.init.normal_(module.kernel.weight, std=math.sqrt(4 * kept / module.kernel.in_features))
-            nn.init.zeros_(module.kernel.bias)
-        elif isinstance(module, MultiStepAttention):
-            nn.init.normal_(module.query.weight, std=math.sqrt(1 / module.query.in_features))
-            nn.init.zeros_(module.query.bias)
-    # Tied, it was just drawn as an embedding.
-    if model.output.weight is not model.target_embedding.tokens.weight:
-        nn.init.normal_(model.output.weight, std=math.sqrt(kept / model.output.in_features))
+
+    def embedding(module: nn.Embedding) -> None:
+        nn.init.normal_(module.weight, std=0.1)
+
+    def convolution(module: GatedConvolution) -> None:
+        normal(module.kernel, math.sqrt(4 * kept / module.kernel.in_features))
+
+    def attention(module: MultiStepAttention) -> None:
+        normal(module.query, math.sqrt(1 / module.query.in_features))
+
+    rules: Rules = {nn.Embedding: embedding, GatedConvolution: convolution, MultiStepAttention: attention}
+    initialise(model, rules, output_std=math.sqrt(kept / model.output.in_features))

@@ -12,12 +12,13 @@ from dragoman.layers.positions import LearnedPositions, OneHotPositions, Sinusoi
 
 
 class Embedding(nn.Module):
-    """Token embeddings times √d_model, plus positions, then dropout (Vaswani et al. 2017, sections 3.4 and 5.4).
+    """Token embeddings, scaled, plus positions, then dropout (Vaswani et al. 2017, sections 3.4 and 5.4).
 
     Args:
         tokens: a row for each token.
         positions: gives the embeddings their positions; None where attention does, or nothing.
         dropout: probability with which a feature is dropped in training.
+        scaled: times √d_model.
     """
 
     def __init__(
@@ -25,17 +26,25 @@ class Embedding(nn.Module):
         tokens: nn.Embedding,
         positions: SinusoidalPositions | LearnedPositions | OneHotPositions | None,
         dropout: float,
+        *,
+        scaled: bool = True,
     ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
         self.dropout = Dropout(dropout)
-        self.scale = math.sqrt(tokens.embedding_dim)
+        self.scale = math.sqrt(tokens.embedding_dim) if scaled else None
 
     def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Embed tokens, the first of which stands at position `offset`."""
+        """Embed tokens, the first of which stands at position `offset`.
+
+        Raises:
+            CorpusError: when the sequence is longer than the positions that were learned.
+        """
         # [B, T] -> [B, T, D]
-        x = self.tokens(token) * self.scale
+        x = self.tokens(token)
+        if self.scale is not None:
+            x = x * self.scale
         if self.positions is not None:
             x = self.positions(x, offset)
         if torch.is_autocast_enabled(x.device.type):

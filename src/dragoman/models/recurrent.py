@@ -26,8 +26,11 @@ from dragoman.layers.recurrent_attention import (
 )
 from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
-from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
+from dragoman.models.encoder_decoder import EncoderDecoder
+from dragoman.models.initialisation import Rules, initialise, unit_after_scaling, xavier
+from dragoman.models.seq2seq import AttentionModules, Decoded, Memory
 from dragoman.models.state import DecoderState
+from dragoman.packing import Layout, Padded
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class RecurrentMemory(Memory):
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "RecurrentMemory":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return RecurrentMemory(self.states[rows], self.mask[rows], self.final[rows])
+        return RecurrentMemory(self.states[rows], Padded(self.mask[rows]), self.final[rows])
 
 
 @dataclass(frozen=True)
@@ -63,39 +66,20 @@ class RecurrentState(DecoderState):
         return RecurrentState(layers, self.fed[rows], None if self.source is None else self.source.reorder(rows))
 
 
-class Recurrent(Seq2Seq):
-    """Embeddings, encoder, decoder, output projection. Padding stands at the end of a sentence."""
+class Recurrent(EncoderDecoder["Encoder", "Decoder", RecurrentMemory]):
+    """Embeddings, encoder, decoder, output projection. Its layers read sentences: padding stands at their end."""
 
-    def __init__(
-        self,
-        source_embedding: Embedding,
-        target_embedding: Embedding,
-        encoder: "Encoder",
-        decoder: "Decoder",
-        output: nn.Linear,
-    ) -> None:
-        super().__init__()
-        self.source_embedding = source_embedding
-        self.target_embedding = target_embedding
-        self.encoder = encoder
-        self.decoder = decoder
-        self.output = output
-
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> RecurrentMemory:
-        """Read the source; `mask` is True where a token is real."""
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> RecurrentMemory:
+        """See `EncoderDecoder.encode_rows`; there are no positions to begin at, and the memory is padded."""
         # [B, S] -> [B, S, D] and [B, N, D]
-        states, final = self.encoder(self.source_embedding(source), mask)
-        return RecurrentMemory(states, mask, final)
+        states, final = self.encoder(self.source_embedding(source), layout.mask)
+        return RecurrentMemory(states, Padded(layout.mask), final)
 
-    def decode_states(
-        self,
-        target: Int[Tensor, "B T"],
-        memory: Memory,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """The decoder's output before the projection, of all positions."""
-        # [B, T] -> [B, T, D]
-        return self.decoder(self.target_embedding(target), self.start(memory))
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+        """See `EncoderDecoder.decode_rows`; there are no positions to begin at."""
+        # [B, T] -> [B, T, D] -> [*BT, D]
+        rows = layout.rows(self.decoder(self.target_embedding(target), self.start(memory)))
+        return Decoded(rows, layout, rows.new_zeros(()))
 
     def attentions(self) -> AttentionModules:
         """See `Seq2Seq.attentions`."""
@@ -110,8 +94,7 @@ class Recurrent(Seq2Seq):
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
         """Logits of the token that follows `token`; the same numbers as `decode` gives."""
         assert isinstance(state, RecurrentState)
-        # [B] -> [B, 1] -> [B, 1, D]
-        x, state = self.decoder.unroll(self.target_embedding(token.unsqueeze(1)), state)
+        x, state = self.decoder.unroll(self.embed_token(token), state)
         # [B, 1, D] -> [B, D] -> [B, V]
         return self.project(x.squeeze(1)), state
 
@@ -247,11 +230,11 @@ def build_recurrent(config: RecurrentConfig) -> Recurrent:
         decoder,
         output,
     )
-    initialise(model)
+    initialise_recurrent(model)
     return model
 
 
-def initialise(model: Recurrent) -> None:
+def initialise_recurrent(model: Recurrent) -> None:
     """Initialise so that gradients neither vanish nor explode over time at first.
 
     Of each gate, the matrix of the state is orthogonal (Saxe et al. 2014) and that of the input uniform with variance
@@ -259,18 +242,13 @@ def initialise(model: Recurrent) -> None:
     LSTM remembers (Gers et al. 2000; Jozefowicz et al. 2015). Embeddings and output are the Transformer's: normal with
     standard deviation d_model^-0.5, the embeddings scaled by √d_model.
     """
-    for module in model.modules():
-        if isinstance(module, nn.LSTM | nn.GRU):
-            _initialise_layer(module)
-        elif isinstance(module, nn.Linear) and module is not model.output:
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-    # Tied, it was just drawn as an embedding; untied, it gets the same distribution.
-    if model.output.weight is not model.target_embedding.tokens.weight:
-        nn.init.normal_(model.output.weight, std=model.output.in_features**-0.5)
+    rules: Rules = {
+        nn.LSTM: _initialise_layer,
+        nn.GRU: _initialise_layer,
+        nn.Linear: xavier,
+        nn.Embedding: unit_after_scaling,
+    }
+    initialise(model, rules, output_std=model.output.in_features**-0.5)
 
 
 def _initialise_layer(layer: nn.LSTM | nn.GRU) -> None:

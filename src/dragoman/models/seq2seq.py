@@ -5,28 +5,70 @@ Letters: B batch, S source length, T target length, D d_model, V target vocabula
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.models.state import DecoderState
+from dragoman.packing import Layout, Padded
+
+# The memory of an architecture: typing.Self, which the tests' checks of annotations do not take here.
+M = TypeVar("M", bound="Memory")
 
 
 @dataclass(frozen=True)
 class Memory:
     """The encoded source.
 
-    states  [B, S, D]
-    mask    [B, S]     True = a real token, False = padding
+    rows    [*BS, D]  its states, in
+    layout            the layout of the source
     """
 
-    states: Float[Tensor, "B S D"]
-    mask: Bool[Tensor, "B S"]
+    rows: Float[Tensor, "*BS D"]
+    layout: Layout
 
-    def reorder(self, rows: Int[Tensor, " N"]) -> "Memory":
+    @property
+    def states(self) -> Float[Tensor, "B S D"]:
+        """The states as a padded batch."""
+        return self.layout.batch(self.rows)
+
+    @property
+    def mask(self) -> Bool[Tensor, "B S"]:
+        """True = a real token, False = padding."""
+        return self.layout.mask
+
+    def in_layout(self: M, layout: Layout) -> M:
+        """The same memory in another layout of the same batch."""
+        return replace(self, rows=layout.rows(self.states), layout=layout)
+
+    def beside(self: M, target: Layout) -> M:
+        """The same memory as rows where the target's are, and as a padded batch beside a padded one."""
+        return self if self.layout.packed == target.packed else self.in_layout(type(target)(self.mask))
+
+    def reorder(self: M, rows: Int[Tensor, " N"]) -> M:
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return Memory(self.states[rows], self.mask[rows])
+        return replace(self, rows=self.states[rows], layout=Padded(self.mask[rows]))
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a decoder gives of all target positions, before the projection onto the vocabulary.
+
+    rows    [*BT, D]  its states, in
+    layout            the layout of the target
+    cost    of the model's own, in nats, summed over target tokens like the loss, to which it is added; 0 for most
+    """
+
+    rows: Float[Tensor, "*BT D"]
+    layout: Layout
+    cost: Float[Tensor, ""]
+
+    @property
+    def states(self) -> Float[Tensor, "B T D"]:
+        """The states as a padded batch."""
+        return self.layout.batch(self.rows)
 
 
 @dataclass(frozen=True)
@@ -84,19 +126,15 @@ class Seq2Seq(nn.Module, ABC):
         # [B, T, D] -> [B, T, V]
         return self.project(self.decode_states(target, memory, target_mask))
 
+    @abstractmethod
     def forward(
         self,
         source: Int[Tensor, "B S"],
         source_mask: Bool[Tensor, "B S"],
         target: Int[Tensor, "B T"],
         target_mask: Bool[Tensor, "B T"],
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
-        """What training needs: the states of `decode_states`, and a cost of the model's own, none by default.
-
-        The cost is in nats, summed over target tokens like the loss, to which it is added.
-        """
-        states = self.decode_states(target, self.encode(source, source_mask), target_mask)
-        return states, states.new_zeros(())
+    ) -> Decoded:
+        """What training needs: the rows of which `decode_states` are the batch, their layout, and the model's cost."""
 
     def figures(
         self,

@@ -21,13 +21,14 @@ from dragoman.layers.positions import (
     RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
-    random_start,
 )
 from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
-from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
+from dragoman.models.encoder_decoder import EncoderDecoder
+from dragoman.models.initialisation import initialise, unit_after_scaling, xavier
+from dragoman.models.seq2seq import AttentionModules, Decoded, Memory
 from dragoman.models.state import DecoderState
-from dragoman.packing import packing_of
+from dragoman.packing import Layout
 
 
 @dataclass(frozen=True)
@@ -44,59 +45,19 @@ class TransformerState(DecoderState):
         return TransformerState(layers, self.memory_mask[rows], self.position)
 
 
-class Transformer(Seq2Seq):
-    """The paper's model: embeddings, encoder stack, decoder stack, output projection.
+class Transformer(EncoderDecoder["Encoder", "Decoder", Memory]):
+    """The paper's model: embeddings, encoder stack, decoder stack, output projection."""
 
-    In training, both sides of a batch begin at one of `random_positions` positions, the same, so that what stands at
-    the same place on both sides stays recognisable by its position; 0: at the first.
-    """
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> Memory:
+        """See `EncoderDecoder.encode_rows`."""
+        # [B, S] -> [B, S, D] -> [*BS, D]
+        return Memory(self.encoder(self.source_embedding(source, first), layout), layout)
 
-    def __init__(
-        self,
-        source_embedding: Embedding,
-        target_embedding: Embedding,
-        encoder: "Encoder",
-        decoder: "Decoder",
-        output: nn.Linear,
-        *,
-        random_positions: int = 0,
-    ) -> None:
-        super().__init__()
-        self.source_embedding = source_embedding
-        self.target_embedding = target_embedding
-        self.encoder = encoder
-        self.decoder = decoder
-        self.output = output
-        self.random_positions = random_positions
-
-    def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        target: Int[Tensor, "B T"],
-        target_mask: Bool[Tensor, "B T"],
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
-        """The states of `decode_states`, from a random position on in training; there is no cost."""
-        first = random_start(self.random_positions) if self.training else 0
-        # [B, S] -> [B, S, D]; [B, T] -> [B, T, D]
-        memory = Memory(self.encoder(self.source_embedding(source, first), source_mask), source_mask)
-        states = self.decoder(self.target_embedding(target, first), memory, target_mask)
-        return states, states.new_zeros(())
-
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Read the source; `mask` is True where a token is real."""
-        # [B, S] -> [B, S, D]
-        return Memory(self.encoder(self.source_embedding(source), mask), mask)
-
-    def decode_states(
-        self,
-        target: Int[Tensor, "B T"],
-        memory: Memory,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """The decoder's output before the projection, all positions under the causal mask."""
-        # [B, T] -> [B, T, D]
-        return self.decoder(self.target_embedding(target), memory, target_mask)
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+        """See `EncoderDecoder.decode_rows`."""
+        # [B, T] -> [B, T, D] -> [*BT, D]
+        rows = self.decoder(self.target_embedding(target, first), layout, memory)
+        return Decoded(rows, layout, rows.new_zeros(()))
 
     def attentions(self) -> AttentionModules:
         """See `Seq2Seq.attentions`."""
@@ -118,9 +79,7 @@ class Transformer(Seq2Seq):
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], TransformerState]:
         """Logits of the token that follows `token`; the same numbers as `decode` gives."""
         assert isinstance(state, TransformerState)
-        # [B] -> [B, 1] -> [B, 1, D]
-        x = self.target_embedding(token.unsqueeze(1), offset=state.position)
-        x, layers = self.decoder.step(x, state)
+        x, layers = self.decoder.step(self.embed_token(token, state.position), state)
         # [B, 1, D] -> [B, D] -> [B, V]
         logits = self.project(x.squeeze(1))
         return logits, TransformerState(layers, state.memory_mask, state.position + 1)
@@ -136,19 +95,12 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.final_norm = final_norm
 
-    def forward(self, x: Float[Tensor, "B S D"], real: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+    def forward(self, x: Float[Tensor, "B S D"], layout: Layout) -> Float[Tensor, "*BS D"]:
         """Transform the embedded source."""
-        packing = packing_of(real)
-        mask = AttentionMask.padding(real)
-        if packing is not None:
-            # [B, S, D] -> [N, D]
-            x, real, mask = packing.pack(x), packing.real, AttentionMask.padding(packing.attended)
+        rows, mask = layout.rows(x), AttentionMask.between(layout, layout)
         for layer in self.layers:
-            x = layer(x, mask, real, packing)
-        if self.final_norm is not None:
-            x = self.final_norm(x, real)
-        # [N, D] -> [B, S, D]
-        return x if packing is None else packing.unpack(x)
+            rows = layer(rows, mask)
+        return rows if self.final_norm is None else self.final_norm(rows, layout.real)
 
 
 class Decoder(nn.Module):
@@ -161,27 +113,17 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.final_norm = final_norm
 
-    def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        memory: Memory,
-        real: Bool[Tensor, "B T"] | None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "B T D"], layout: Layout, memory: Memory) -> Float[Tensor, "*BT D"]:
         """Transform the embedded target, all positions at once."""
-        packing, memory_packing = None if real is None else packing_of(real), packing_of(memory.mask)
-        states, memory_mask = memory.states, AttentionMask.padding(memory.mask)
-        if packing is not None and memory_packing is not None:
-            # [B, T, D] -> [N, D]; [B, S, D] -> [M, D]
-            x, real, states = packing.pack(x), packing.real, memory_packing.pack(states)
-            memory_mask = AttentionMask.padding(memory_packing.attended)
-        else:
-            packing = memory_packing = None
+        memory = memory.beside(layout)
+        rows, mask, memory_mask = (
+            layout.rows(x),
+            AttentionMask.past(layout),
+            AttentionMask.between(layout, memory.layout),
+        )
         for layer in self.layers:
-            x = layer(x, states, memory_mask, real, packing, memory_packing)
-        if self.final_norm is not None:
-            x = self.final_norm(x, real)
-        # [N, D] -> [B, T, D]
-        return x if packing is None else packing.unpack(x)
+            rows = layer(rows, memory.rows, mask, memory_mask)
+        return rows if self.final_norm is None else self.final_norm(rows, layout.real)
 
     def step(
         self, x: Float[Tensor, "B 1 D"], state: TransformerState
@@ -212,30 +154,21 @@ def build_transformer(config: TransformerConfig) -> Transformer:
         output,
         random_positions=config.random_positions,
     )
-    initialise(model)
+    initialise_transformer(model)
     return model
 
 
-def initialise(model: Transformer) -> None:
+def initialise_transformer(model: Transformer) -> None:
     """Initialise as the paper's reference implementation (tensor2tensor) does.
 
     Matrices are uniform with variance 2 / (fan-in + fan-out), biases zero; embeddings are normal with
     standard deviation d_model^-0.5, so that scaled by √d_model they have variance 1. The matrix of one-hot positions,
     which the reference does not have, begins as the identity beside such vectors: as learned positions.
     """
-    for module in model.modules():
-        if isinstance(module, nn.Linear) and module is not model.output:
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    initialise(model, {nn.Linear: xavier, nn.Embedding: unit_after_scaling}, output_std=model.output.in_features**-0.5)
     for embedding in (model.source_embedding, model.target_embedding):
         if isinstance(embedding.positions, OneHotPositions):
             nn.init.eye_(embedding.positions.words.weight)
-    # Tied, it was just drawn as an embedding; untied, it gets the same distribution.
-    if model.output.weight is not model.target_embedding.tokens.weight:
-        nn.init.normal_(model.output.weight, std=model.output.in_features**-0.5)
 
 
 def _encoder_layer(config: TransformerConfig) -> EncoderLayer:

@@ -7,6 +7,7 @@ then the builder.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,15 +17,17 @@ from dragoman.attention import AttentionMask
 from dragoman.layers.decoder_layer import DecoderLayer, LayerCache
 from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
-from dragoman.layers.positions import random_start
 from dragoman.layers.signals import Signals
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.embedding import Embedding
-from dragoman.models.seq2seq import AttentionModules, Memory, Seq2Seq
+from dragoman.models.encoder_decoder import EncoderDecoder
+from dragoman.models.seq2seq import AttentionModules, Decoded, Memory
 from dragoman.models.state import DecoderState
 from dragoman.models.transformer import build_transformer
-from dragoman.packing import Packing, packing_of
+from dragoman.packing import Layout, Padded, layout_of
+
+Block = TypeVar("Block", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,38 @@ class UniversalState(DecoderState):
         return UniversalState(steps, self.memory_mask[rows], self.position)
 
 
-class Universal(Seq2Seq):
+@dataclass(frozen=True)
+class PonderedMemory(Memory):
+    """The encoded source, and what it took to encode it.
+
+    steps   [*BS]  how often each position was revised
+    ponder  [*BS]  what there is to pay for each
+    """
+
+    steps: Float[Tensor, "*BS"]
+    ponder: Float[Tensor, "*BS"]
+
+    def in_layout(self, layout: Layout) -> "PonderedMemory":
+        """The same memory in another layout of the same batch."""
+        return PonderedMemory(layout.rows(self.states), layout, *layout.rows(self._figures()).unbind(-1))
+
+    def reorder(self, rows: Int[Tensor, " N"]) -> "PonderedMemory":
+        """Keep the batch rows `rows`, which may repeat or leave rows out."""
+        return PonderedMemory(self.states[rows], Padded(self.mask[rows]), *self._figures()[rows].unbind(-1))
+
+    def _figures(self) -> Float[Tensor, "B S 2"]:
+        # 2 x [*BS] -> [*BS, 2] -> [B, S, 2]
+        return self.layout.batch(torch.stack((self.steps, self.ponder), dim=-1))
+
+
+class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", PonderedMemory]):
     """Embeddings, encoder, decoder, output projection; its own cost is that of pondering.
+
+    Random positions show it the signals of positions beyond the corpus's lengths, and relative position is all there is
+    to learn (Dehghani et al., 2018, section 3.2).
 
     Args:
         ponder_weight: τ, what a step of a position costs, in nats (Graves, 2016, section 2.1).
-        random_positions: in training, each batch's sources and targets start at random positions below this; 0: at 0.
-            So the signals of positions beyond the corpus's lengths are seen, and relative position is all there is to
-            learn (Dehghani et al., 2018, section 3.2).
     """
 
     def __init__(
@@ -65,41 +92,27 @@ class Universal(Seq2Seq):
         decoder: "UniversalDecoder",
         output: nn.Linear,
         *,
+        random_positions: int = 0,
         ponder_weight: float,
-        random_positions: int,
     ) -> None:
-        super().__init__()
-        self.source_embedding = source_embedding
-        self.target_embedding = target_embedding
-        self.encoder = encoder
-        self.decoder = decoder
-        self.output = output
+        super().__init__(
+            source_embedding, target_embedding, encoder, decoder, output, random_positions=random_positions
+        )
         self.ponder_weight = ponder_weight
-        self.random_positions = random_positions
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Read the source; `mask` is True where a token is real."""
-        return Memory(self._encode(source, mask).output, mask)
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> PonderedMemory:
+        """See `EncoderDecoder.encode_rows`."""
+        # [B, S] -> [B, S, D] -> [*BS, D]
+        pondered = self.encoder(self.source_embedding(source), layout, first)
+        return PonderedMemory(pondered.output, layout, pondered.steps, pondered.ponder)
 
-    def decode_states(
-        self,
-        target: Int[Tensor, "B T"],
-        memory: Memory,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """The decoder's output before the projection, all positions under the causal mask."""
-        return self._decode(target, memory, target_mask).output
-
-    def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        target: Int[Tensor, "B T"],
-        target_mask: Bool[Tensor, "B T"],
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
-        """The states of `decode_states`, and τ Σρ over the real tokens of source and target, in nats."""
-        encoded, decoded = self._ponder(source, source_mask, target, target_mask)
-        return decoded.output, self.ponder_weight * (encoded.ponder.sum() + decoded.ponder.sum())
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+        """See `EncoderDecoder.decode_rows`; the cost is τ Σρ over the real tokens of source and target, in nats."""
+        assert isinstance(memory, PonderedMemory)
+        # [B, T] -> [B, T, D] -> [*BT, D]
+        pondered = self.decoder(self.target_embedding(target), layout, memory, first)
+        cost = self.ponder_weight * (memory.ponder.sum() + pondered.ponder.sum())
+        return Decoded(pondered.output, layout, cost)
 
     def figures(
         self,
@@ -109,9 +122,10 @@ class Universal(Seq2Seq):
         target_mask: Bool[Tensor, "B T"],
     ) -> dict[str, Float[Tensor, " _"]]:
         """How many steps each real token of source and target took, sentence after sentence."""
-        encoded, decoded = self._ponder(source, source_mask, target, target_mask)
-        # [B, S] -> [N]; [B, T] -> [M]
-        return {"encoder steps": encoded.steps[source_mask], "decoder steps": decoded.steps[target_mask]}
+        memory, layout = self.encode_rows(source, layout_of(source_mask)), layout_of(target_mask)
+        decoded = self.decoder(self.target_embedding(target), layout, memory)
+        # [*BS] -> [N]; [*BT] -> [M]
+        return {"encoder steps": memory.steps[memory.layout.real], "decoder steps": decoded.steps[layout.real]}
 
     def attentions(self) -> AttentionModules:
         """See `Seq2Seq.attentions`."""
@@ -132,35 +146,17 @@ class Universal(Seq2Seq):
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], UniversalState]:
         """Logits of the token that follows `token`; the same numbers as `decode` gives."""
         assert isinstance(state, UniversalState)
-        # [B] -> [B, 1] -> [B, 1, D]
-        x, steps = self.decoder.step(self.target_embedding(token.unsqueeze(1)), state)
+        x, steps = self.decoder.step(self.embed_token(token), state)
         # [B, 1, D] -> [B, D] -> [B, V]
         return self.project(x.squeeze(1)), UniversalState(steps, state.memory_mask, state.position + 1)
 
-    def _ponder(
-        self, source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor
-    ) -> tuple[Pondered, Pondered]:
-        first = random_start(self.random_positions) if self.training else 0
-        encoded = self._encode(source, source_mask, first)
-        return encoded, self._decode(target, Memory(encoded.output, source_mask), target_mask, first)
 
-    def _encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], first: int = 0) -> Pondered:
-        # [B, S] -> [B, S, D]
-        return self.encoder(self.source_embedding(source), mask, first)
-
-    def _decode(
-        self, target: Int[Tensor, "B T"], memory: Memory, mask: Bool[Tensor, "B T"] | None, first: int = 0
-    ) -> Pondered:
-        # [B, T] -> [B, T, D]
-        return self.decoder(self.target_embedding(target), memory, mask, first)
-
-
-class UniversalEncoder(nn.Module):
-    """One encoder block, applied again and again; pre-norm needs one more norm at the end."""
+class Repeated(nn.Module, Generic[Block]):
+    """One block, applied again and again; pre-norm needs one more norm at the end."""
 
     def __init__(
         self,
-        block: EncoderLayer,
+        block: Block,
         signals: Signals,
         depth: FixedDepth | AdaptiveDepth,
         final_norm: nn.Module | None,
@@ -171,57 +167,37 @@ class UniversalEncoder(nn.Module):
         self.depth = depth
         self.final_norm = final_norm
 
-    def forward(self, x: Float[Tensor, "B S D"], real: Bool[Tensor, "B S"], offset: int = 0) -> Pondered:
+    def finished(self, pondered: Pondered) -> Pondered:
+        """The output normed, where a norm is left to do."""
+        return pondered if self.final_norm is None else replace(pondered, output=self.final_norm(pondered.output))
+
+
+class UniversalEncoder(Repeated[EncoderLayer]):
+    """The encoder block, over all positions of the source."""
+
+    def forward(self, x: Float[Tensor, "B S D"], layout: Layout, offset: int = 0) -> Pondered:
         """Transform the embedded source, whose first token stands at position `offset`."""
-        packing = packing_of(real)
-        mask = AttentionMask.padding(real)
-        positions = self.signals.positions(x, offset)
-        if packing is not None:
-            # 2 x [B, S, D] -> [N, D]
-            x, positions = packing.pack(x), packing.pack(positions)
-            real, mask = packing.real, AttentionMask.padding(packing.attended)
+        positions, mask = layout.rows(self.signals.positions(x, offset)), AttentionMask.between(layout, layout)
 
         def apply(state: Tensor, step: int) -> Tensor:
-            return self.block(self.signals(state, positions, step), mask, real, packing)
+            return self.block(self.signals(state, positions, step), mask)
 
-        return _finished(self.depth(x, apply, real), self.final_norm, packing)
+        return self.finished(self.depth(layout.rows(x), apply, layout.real))
 
 
-class UniversalDecoder(nn.Module):
-    """One decoder block, applied again and again; pre-norm needs one more norm at the end."""
+class UniversalDecoder(Repeated[DecoderLayer]):
+    """The decoder block, over all positions of the target or one at a time."""
 
-    def __init__(
-        self,
-        block: DecoderLayer,
-        signals: Signals,
-        depth: FixedDepth | AdaptiveDepth,
-        final_norm: nn.Module | None,
-    ) -> None:
-        super().__init__()
-        self.block = block
-        self.signals = signals
-        self.depth = depth
-        self.final_norm = final_norm
-
-    def forward(
-        self, x: Float[Tensor, "B T D"], memory: Memory, real: Bool[Tensor, "B T"] | None, offset: int = 0
-    ) -> Pondered:
+    def forward(self, x: Float[Tensor, "B T D"], layout: Layout, memory: Memory, offset: int = 0) -> Pondered:
         """Transform the embedded target, all positions at once; its first token stands at position `offset`."""
-        packing, memory_packing = None if real is None else packing_of(real), packing_of(memory.mask)
-        states, memory_mask = memory.states, AttentionMask.padding(memory.mask)
-        positions = self.signals.positions(x, offset)
-        if packing is not None and memory_packing is not None:
-            # 2 x [B, T, D] -> [N, D]; [B, S, D] -> [M, D]
-            x, positions, states = packing.pack(x), packing.pack(positions), memory_packing.pack(states)
-            real, memory_mask = packing.real, AttentionMask.padding(memory_packing.attended)
-        else:
-            packing = memory_packing = None
+        memory = memory.beside(layout)
+        positions = layout.rows(self.signals.positions(x, offset))
+        mask, memory_mask = AttentionMask.past(layout), AttentionMask.between(layout, memory.layout)
 
         def apply(state: Tensor, step: int) -> Tensor:
-            signalled = self.signals(state, positions, step)
-            return self.block(signalled, states, memory_mask, real, packing, memory_packing)
+            return self.block(self.signals(state, positions, step), memory.rows, mask, memory_mask)
 
-        return _finished(self.depth(x, apply, real), self.final_norm, packing)
+        return self.finished(self.depth(layout.rows(x), apply, layout.real))
 
     def step(
         self, x: Float[Tensor, "B 1 D"], state: UniversalState
@@ -242,7 +218,7 @@ class UniversalDecoder(nn.Module):
         for step in range(len(caches) + 1, self.depth.steps + 1):
             copy = self.signals(pondered.state, positions, step)
             caches.append(self._remember(copy, state.steps[step - 1], state.position))
-        return _finished(pondered, self.final_norm, None).output, tuple(caches)
+        return self.finished(pondered).output, tuple(caches)
 
     def _remember(self, x: Float[Tensor, "B 1 D"], cache: LayerCache, position: int) -> LayerCache:
         """The cache with the keys and values of a position that halted before; the rest of the block is not needed."""
@@ -250,32 +226,12 @@ class UniversalDecoder(nn.Module):
         def append(y: Tensor) -> Tensor:
             nonlocal cache
             key, value = self.block.self_attention.project_memory(y, offset=position)
-            # [B, H, t, K] and [B, H, 1, K] -> [B, H, t+1, K]
-            cache = replace(
-                cache,
-                self_key=torch.cat((cache.self_key, key), dim=2),
-                self_value=torch.cat((cache.self_value, value), dim=2),
-            )
+            cache = cache.extended(key, value)
             return y
 
         # The residual knows whether its norm stands before the projections.
         self.block.self_residual(x, append)
         return cache
-
-
-def _finished(pondered: Pondered, final_norm: nn.Module | None, packing: Packing | None) -> Pondered:
-    """The output normed, where a norm is left to do, and rows as a batch again."""
-    if final_norm is not None:
-        pondered = replace(pondered, output=final_norm(pondered.output))
-    if packing is None:
-        return pondered
-    # 2 x [N, D] -> [B, T, D]; 2 x [N] -> [N, 1] -> [B, T, 1] -> [B, T]
-    return Pondered(
-        packing.unpack(pondered.output),
-        packing.unpack(pondered.state),
-        packing.unpack(pondered.steps.unsqueeze(1)).squeeze(2),
-        packing.unpack(pondered.ponder.unsqueeze(1)).squeeze(2),
-    )
 
 
 def build_universal(config: UniversalConfig) -> Universal:

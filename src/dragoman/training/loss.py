@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.packing import Packing
+from dragoman.packing import Layout
 
 # On a CPU: rows of the vocabulary projection that are in memory at once, and those of them that are so in float32.
 PROJECTED, CHUNK = 1024, 64
@@ -42,31 +42,38 @@ def naive_loss(
 
 
 def label_smoothed_loss(
-    states: Float[Tensor, "B T D"],
+    rows: Float[Tensor, "*BT D"],
+    layout: Layout,
     weight: Float[Tensor, "V D"],
     target: Int[Tensor, "B T"],
-    real: Bool[Tensor, "B T"],
     smoothing: float,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """`naive_loss` of the logits states·weightᵀ, without ever holding all the logits.
+    """`naive_loss` of the logits rows·weightᵀ, without ever holding all the logits.
 
     The projection, its loss and its gradients are computed some rows at a time, in autocast's type or
-    else that of `states` (sums in float32). On a CPU, padding is not projected. On a GPU it is, as to find
+    else that of `rows` (sums in float32). Padding is projected only where `rows` hold it, as on a GPU, where to find
     out how much there is would make the host wait; it costs nothing and has no gradient.
+
+    Args:
+        rows: what a model decoded, and
+        layout: the layout that they are in (`models.seq2seq.Decoded`).
     """
-    if torch.is_autocast_enabled(states.device.type):
-        states = states.to(torch.get_autocast_dtype(states.device.type))
-    if states.device.type == "cpu":
-        # [B, T, D] -> [N, D]: the real tokens, then some rows that are none; [B, T] -> [tokens]
-        rows, blocks = Packing(real).pack(states), partial(projected_on_cpu, target=target[real])
-    else:
-        # [B, T, D] -> [B*T, D]; [B, T] -> [B*T]
-        rows = states.flatten(0, 1)
-        blocks = partial(projected_on_gpu, target=target.flatten(), real=real.flatten())
-    loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        rows, weight, partial(blocks, smoothing=smoothing, training=torch.is_grad_enabled())
+    if torch.is_autocast_enabled(rows.device.type):
+        rows = rows.to(torch.get_autocast_dtype(rows.device.type))
+    # [B, T] -> [tokens], or [B*T]
+    gold = layout.values(target)
+    blocks = (
+        partial(projected_on_cpu, target=gold)
+        if layout.packed
+        else partial(projected_on_gpu, target=gold, real=layout.real.flatten())
     )
-    return loss, real.sum()
+    loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        # [*BT, D] -> [N, D]
+        rows.flatten(0, -2),
+        weight,
+        partial(blocks, smoothing=smoothing, training=torch.is_grad_enabled()),
+    )
+    return loss, layout.real.sum()
 
 
 # (rows [N, D], weight [V, D]) -> the summed loss, and its gradients by both

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
+from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.device import Precision
 from dragoman.models.figures import Figure, summarise
-from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.seq2seq import Decoded, Seq2Seq
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.objective import Batches, BatchLoss
 from dragoman.training.validation import Validation
@@ -28,9 +29,8 @@ class TranslationLosses:
 
     def loss(self, model: Seq2Seq, batch: Batch) -> BatchLoss:
         """Return the smoothed loss, and the cost of the model's own."""
-        states, cost = model(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
-        loss, _ = label_smoothed_loss(states, model.output.weight, batch.target_out, batch.target_mask, self.smoothing)
-        return BatchLoss(loss, cost)
+        decoded, loss = _decoded_with_loss(model, batch, self.smoothing)
+        return BatchLoss(loss, decoded.cost)
 
     def tokens(self, batch: Batch) -> int:
         """Return the number of target tokens."""
@@ -79,6 +79,12 @@ class TranslationObjective(TranslationLosses):
         return self.validator(model)
 
 
+def _decoded_with_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> tuple[Decoded, Tensor]:
+    decoded: Decoded = model(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
+    loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, batch.target_out, smoothing)
+    return decoded, loss
+
+
 @torch.inference_mode()
 def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, device: torch.device) -> float:
     """Return the cross-entropy in nats per target token, without smoothing and without dropout."""
@@ -87,11 +93,7 @@ def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, de
     total, count = torch.zeros((), dtype=torch.float64, device=device), 0
     for batch in (batch.to(device) for batch in batches):
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            memory = model.encode(batch.source, batch.source_mask)
-            states = model.decode_states(batch.target_in, memory, batch.target_mask)
-            loss, _ = label_smoothed_loss(
-                states, model.output.weight, batch.target_out, batch.target_mask, smoothing=0.0
-            )
+            _, loss = _decoded_with_loss(model, batch, smoothing=0.0)
         total += loss
         count += batch.target_tokens
     model.train(was_training)

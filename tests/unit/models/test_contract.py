@@ -1,0 +1,308 @@
+"""What every model keeps, whatever its architecture: `tests/support/variants` lists them.
+
+That steps give what all positions at once give, whatever the batch, is in `tests/property/test_step_equals_decode`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.models.description import ModelDescription
+from dragoman.models.encoder_decoder import EncoderDecoder
+from dragoman.models.registry import ARCHITECTURES, architecture_of, build_model, preset
+from dragoman.models.storage import load_model, save_model, weights_of
+from dragoman.packing import Packed, Padded
+from dragoman.training.loss import label_smoothed_loss
+from tests.support.variants import VARIANTS
+from tests.support.variants.sizes import V
+
+Model = EncoderDecoder[Any, Any, Any]
+EACH_VARIANT = pytest.mark.parametrize("variant", VARIANTS)
+ONE_OF_EACH = pytest.mark.parametrize(
+    "variant", [next(name for name in VARIANTS if name.startswith(each)) for each in ARCHITECTURES]
+)
+
+
+def build(variant: str, **changes: Any) -> Model:
+    torch.manual_seed(0)
+    model = build_model(replace(VARIANTS[variant], **changes))
+    assert isinstance(model, EncoderDecoder)
+    return model
+
+
+def moved(variant: str) -> Model:
+    """In float64, without dropout; no bias is zero."""
+    model = build(variant, dropout=0.0).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, V, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def masks(*lengths: int, width: int) -> Tensor:
+    # [W] < [B, 1] -> [B, W]
+    return torch.arange(width) < torch.tensor(lengths).unsqueeze(1)
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Source and target of four sentences, and which of them is real."""
+    return tokens(4, 9), masks(5, 1, 9, 7, width=9), tokens(4, 8, seed=1), masks(2, 8, 1, 7, width=8)
+
+
+def gradients(model: Model) -> dict[str, Tensor]:
+    found = {}
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        found[name] = parameter.grad
+    return found
+
+
+# Layouts
+
+
+@contextmanager
+def counted() -> Iterator[dict[str, list[Tensor]]]:
+    """The masks for which a packing is made, and what is packed, while this lasts."""
+    made: list[Tensor] = []
+    packed: list[Tensor] = []
+    init, rows = Packed.__init__, Packed.rows
+
+    def counted_init(self: Packed, mask: Tensor) -> None:
+        made.append(mask)
+        init(self, mask)
+
+    def counted_rows(self: Packed, x: Tensor) -> Tensor:
+        if x.requires_grad:
+            packed.append(x)
+        return rows(self, x)
+
+    with mock.patch.object(Packed, "__init__", counted_init), mock.patch.object(Packed, "rows", counted_rows):
+        yield {"made": made, "packed": packed}
+
+
+@EACH_VARIANT
+def test_each_side_of_a_batch_is_laid_out_and_packed_once(variant: str) -> None:
+    """From the embeddings to the loss. Where ConvS2S drops its output, that is a batch once more."""
+    model = build(variant)
+    source, source_mask, target, target_mask = batch()
+    with counted() as found:
+        decoded = model(source, source_mask, target, target_mask)
+        loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
+        (loss + decoded.cost).backward()
+    assert [id(mask) for mask in found["made"]] == [id(source_mask), id(target_mask)]
+    # A recurrent model reads sentences, and its output is packed for the loss.
+    times = {"transformer": 2, "universal": 2, "convolutional": 3, "recurrent": 1}
+    assert len(found["packed"]) <= times.get(architecture_of(VARIANTS[variant]), 2)
+
+
+@EACH_VARIANT
+def test_packed_rows_are_as_good_as_a_padded_batch(variant: str) -> None:
+    """A GPU gets the batch as it is: the same states, loss, cost and gradients."""
+    source, source_mask, target, target_mask = batch()
+    outcomes = []
+    for layout in (Packed, Padded):
+        model = moved(variant)
+        decoded = model.decode_rows(target, layout(target_mask), model.encode_rows(source, layout(source_mask)))
+        loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
+        (loss + decoded.cost).backward()
+        states = decoded.states[target_mask].detach()
+        outcomes.append((states, loss.detach(), decoded.cost.detach(), count, gradients(model)))
+    assert outcomes[0][3] == target_mask.sum()
+    # The loss is in float32 in either way.
+    torch.testing.assert_close(*outcomes, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@EACH_VARIANT
+def test_forward_is_encode_and_decode(variant: str) -> None:
+    model = moved(variant).eval()
+    source, source_mask, target, target_mask = batch()
+    decoded = model(source, source_mask, target, target_mask)
+    memory = model.encode(source, source_mask)
+    assert decoded.states[target_mask].equal(model.decode_states(target, memory, target_mask)[target_mask])
+    assert decoded.cost.shape == ()
+    assert decoded.cost.isfinite()
+    # Without the target's mask nothing is packed; its padding stands at the end.
+    torch.testing.assert_close(
+        model.decode_states(target, memory)[target_mask], decoded.states[target_mask], rtol=1e-6, atol=1e-7
+    )
+    states = model.decode_states(target, memory, target_mask)
+    assert states.shape == (4, 8, VARIANTS[variant].d_model)
+    assert model.decode(target, memory).shape == (4, 8, V)
+    assert model.project(states).equal(states @ model.output.weight.t())
+
+
+@torch.no_grad()
+@EACH_VARIANT
+def test_memory_in_any_layout_and_order(variant: str) -> None:
+    model = moved(variant).eval()
+    source, source_mask, target, target_mask = batch()
+    memory = model.encode(source, source_mask)
+    order = torch.tensor([2, 2, 0])
+    reordered = memory.reorder(order)
+    assert reordered.states[source_mask[order]].equal(memory.states[order][source_mask[order]])
+    assert reordered.mask.equal(source_mask[order])
+    expected = model.decode(target, memory, target_mask)[order][target_mask[order]]
+    for target_layout in (Packed, Padded):
+        for other in (memory.beside(target_layout(target_mask)).reorder(order), reordered):
+            decoded = model.decode_rows(target[order], target_layout(target_mask[order]), other)
+            found = model.project(decoded.states)[target_mask[order]]
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+
+
+# Weights
+
+
+@ONE_OF_EACH
+@pytest.mark.parametrize(
+    ("tied", "same_source", "same_output"),
+    [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
+)
+def test_tying(variant: str, tied: str, same_source: bool, same_output: bool) -> None:
+    model = build(variant, tied_embeddings=tied)
+    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
+    assert (source is target) == same_source
+    assert (model.output.weight is target) == same_output
+
+
+@EACH_VARIANT
+def test_the_same_seed_builds_the_same_model(variant: str) -> None:
+    torch.testing.assert_close(build(variant).state_dict(), build(variant).state_dict(), rtol=0, atol=0)
+
+
+@EACH_VARIANT
+def test_a_model_directory_gives_the_model_back(variant: str, tmp_path: Path) -> None:
+    model, config = build(variant).eval(), VARIANTS[variant]
+    description = ModelDescription(architecture=architecture_of(config), model=config, trained_length=9)
+    save_model(tmp_path, description, weights_of(model))
+    loaded = load_model(tmp_path)
+    assert type(loaded) is type(model)
+    source, mask, target, _ = batch()
+    with torch.no_grad():
+        expected = model.decode(target, model.encode(source, mask))
+        assert loaded.decode(target, loaded.encode(source, mask)).equal(expected)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_vocabulary": 0}, "source_vocabulary must be at least 1, not 0"),
+        ({"target_vocabulary": -1}, "target_vocabulary must be at least 1, not -1"),
+        ({"d_model": 0}, "d_model must be at least 1, not 0"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
+        ({"dropout": -0.1}, "dropout"),
+        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
+    ],
+)
+def test_settings_that_cannot_be(architecture: str, changes: dict[str, Any], message: str) -> None:
+    config = preset("tiny", 20, 20, joint=True, architecture=architecture)
+    with pytest.raises(ValueError, match=message):
+        replace(config, **changes)
+
+
+# Training
+
+
+@EACH_VARIANT
+def test_every_weight_learns(variant: str) -> None:
+    model = build(variant)
+    source, target = tokens(8, 7), tokens(8, 7, seed=1)
+    everything = torch.ones_like(source, dtype=torch.bool)
+    decoded = model(source, everything, target, everything)
+    loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, tokens(8, 7, seed=2), 0.1)
+    (loss + decoded.cost).backward()
+    config: Any = VARIANTS[variant]
+    for name, gradient in gradients(model).items():
+        # Softmax is blind to the bias of the keys; after the last step that may be, there is nothing left to decide.
+        if name.endswith("key.bias") or ("halting" in name and config.encoder_steps == config.decoder_steps == 1):
+            continue
+        # A vector for a distance or position that no sentence here has.
+        if not (name.endswith("positions.embedding.weight") or "relative" in name):
+            assert gradient.abs().max() > 1e-9, name
+
+
+@EACH_VARIANT
+def test_a_source_of_padding_alone_gives_no_nan(variant: str) -> None:
+    """An empty row may share a batch with real ones; nothing infinite flows back into it."""
+    model = moved(variant)
+    source, target, target_mask = tokens(2, 5), tokens(2, 4), masks(4, 3, width=4)
+    decoded = model(source, masks(5, 0, width=5), target, target_mask)
+    (model.project(decoded.states).square().sum() + decoded.cost).backward()
+    assert decoded.rows.isfinite().all()
+    assert decoded.cost.isfinite()
+    gradients(model)
+    model.zero_grad()
+    output = model.decode(target, model.encode(source, masks(5, 0, width=5)))
+    output.square().sum().backward()
+    assert output.isfinite().all()
+    gradients(model)
+
+
+@EACH_VARIANT
+def test_dropout_acts_in_training_only_and_by_the_seed(variant: str) -> None:
+    whole, model = build(variant, dropout=0.0), build(variant, dropout=0.5)
+    model.load_state_dict(whole.state_dict())
+    source, mask, target, _ = batch()
+
+    def logits(model: Model) -> Tensor:
+        return model.decode(target, model.encode(source, mask))
+
+    torch.manual_seed(1)
+    first = logits(model)
+    assert not torch.allclose(first, logits(whole), atol=1e-3)
+    torch.manual_seed(1)
+    expected = logits(model)
+    assert expected.equal(first) or "batch" in variant
+    torch.testing.assert_close(logits(model.eval()), logits(model.eval()), rtol=0, atol=0)
+
+
+@EACH_VARIANT
+def test_autocast_is_near(variant: str) -> None:
+    """In training and in steps; gradients arrive in float32."""
+    steps = {"encoder_steps": 1, "decoder_steps": 1} if variant.startswith("universal") else {}
+    model = build(variant, dropout=0.0, **steps).eval()
+    source, source_mask, target, target_mask = batch()
+    with torch.no_grad():
+        expected = model.decode(target, model.encode(source, source_mask), target_mask)
+        with torch.autocast("cpu", torch.bfloat16):
+            memory = model.encode(source, source_mask)
+            found = model.decode(target, memory, target_mask)
+            first, _ = model.step(target[:, 0], model.start(memory))
+    assert found.dtype == first.dtype == torch.bfloat16
+    for half, whole in ((found[target_mask], expected[target_mask]), (first, expected[:, 0])):
+        assert (half.float() - whole).norm() < 0.05 * whole.norm()
+    with torch.autocast("cpu", torch.bfloat16):
+        decoded = model.train()(source, source_mask, target, target_mask)
+        loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
+    assert decoded.rows.dtype == torch.bfloat16
+    assert loss.dtype == torch.float32
+    (loss + decoded.cost).backward()
+    assert all(gradient.dtype == torch.float32 for gradient in gradients(model).values())
+
+
+# Steps
+
+
+@torch.no_grad()
+@EACH_VARIANT
+def test_no_rows_are_left(variant: str) -> None:
+    """When every output is finished, nothing remains to step."""
+    model = build(variant).eval()
+    source, mask, _, _ = batch()
+    none = torch.empty(0, dtype=torch.int64)
+    logits, state = model.step(none, model.start(model.encode(source, mask)).reorder(none))
+    assert logits.shape == (0, V)
+    assert model.step(none, state)[0].shape == (0, V)
