@@ -121,7 +121,8 @@ class Encoder(nn.Module):
     def forward(self, e: Float[Tensor, "B S D"], layout: Layout) -> ConvolutionalMemory:
         """Read the embedded source `e`."""
         windows, rows = Windows(layout, self.kernel_width, causal=False), layout.rows(e)
-        # A view: autograd sums the gradients of the blocks before that of the last line joins them. Checkpoints go on.
+        # A view, so that autograd adds up the gradients of the blocks before it adds that of the last line: this fixes
+        # the order of the sum, and with it the rounding.
         z = rows.view_as(rows)
         for block in self.blocks:
             z = block(z, windows)
