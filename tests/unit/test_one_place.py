@@ -1,5 +1,9 @@
-"""What a person adds most often takes one file and one line of a table: done here on a scratch copy of the package."""
+"""What a person adds most often takes few files and one line of a table: done here on a scratch copy of the package.
 
+CONTRIBUTING.md, "Adding something", says the same in words. An import of the new file counts as part of its line.
+"""
+
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +13,9 @@ from pathlib import Path
 import pytest
 
 import dragoman
+from tests.support.number_words import split_numbers
+from tests.support.paths import REPOSITORY
+from tests.support.runs import write_tsv
 
 PACKAGE = Path(dragoman.__file__).parent
 
@@ -18,10 +25,11 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.copytree(PACKAGE, folder / "dragoman", ignore=shutil.ignore_patterns("__pycache__"))
+        for source, name in ((PACKAGE, "dragoman"), (REPOSITORY / "tests", "tests")):
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
 
     def add(self, path: str, text: str) -> None:
-        """Write a new file."""
+        """Write a new file of the package, or of the tests beside it."""
         file = self.folder / "dragoman" / path
         assert not file.exists()
         file.write_text(text)
@@ -37,13 +45,32 @@ class Scratch:
         assert text.count(old) == 1, (path, old)
         file.write_text(text.replace(old, new), encoding="utf-8")
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str | Path) -> str:
         """Run the command line of the copy; return what it prints."""
+        return self.python("-m", "dragoman", *arguments).stdout
+
+    def train(self, *settings: str) -> tuple[Path, str]:
+        """Train on a few number words for four updates; return the model directory, and what is shown meanwhile."""
+        training, validation, _ = split_numbers()
+        corpora = [
+            write_tsv(self.folder / "train.tsv", training[:200]),
+            write_tsv(self.folder / "v.tsv", validation[:8]),
+        ]
+        out = self.folder / "model"
+        options = ["preset=tiny", "training.steps=4", "training.validations=2", "tokenizer.vocabulary_size=400"]
+        done = self.python(
+            *("-m", "dragoman", "train", corpora[0], "--validation", corpora[1], "--out", out),
+            *(f"--set={setting}" for setting in (*options, *settings)),
+        )
+        return out, done.stderr + done.stdout
+
+    def python(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run Python with the copy in place of the package."""
         environment = os.environ | {"PYTHONPATH": str(self.folder), "COLUMNS": "200"}
-        command = [sys.executable, "-m", "dragoman", *arguments]
+        command = [sys.executable, *map(str, arguments)]
         done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
 
 
 @pytest.fixture
@@ -145,3 +172,177 @@ def test_a_default_of_the_search_is_written_once(scratch: Scratch) -> None:
     scratch.replace("search/config.py", "    beam: int = 4", "    beam: int = 7")
     for verb in ("translate", "evaluate"):
         assert "(default: 7)" in next(line for line in scratch.run(verb, "--help").splitlines() if "--beam" in line)
+
+
+WORDS = '    "words": lambda outputs: sum(len(text.split()) for text in outputs.translations) / 8,'
+WORDS_OF_THE_TABLE = """
+        Metric(name="words", label="words a line", format=".2f", higher_is_better=True, width=12),
+"""
+
+
+def test_a_metric_is_what_computes_it_and_a_line_of_the_table(scratch: Scratch) -> None:
+    scratch.add_line("run/validator.py", WORDS, after="SCORES: Mapping[str, Callable[[Outputs], float]] = {")
+    scratch.add_line("training/metrics.py", WORDS_OF_THE_TABLE, after="        LOSS,")
+    out, shown = scratch.train("training.best_by=words", "training.tensorboard=true")
+    log = [json.loads(line) for line in (out / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    measured = [event["words"] for event in log if event["event"] == "validation"]
+    assert len(measured) == 2
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["validation"]["words"] == max(measured)
+    assert f"words a line {max(measured):.2f}" in (out / "README.md").read_text(encoding="utf-8")
+    assert any(line.split()[:1] == ["update"] and "words a line" in line for line in shown.splitlines())
+    assert any(
+        line.startswith("best at") and f"words a line {max(measured):.2f}" in line for line in shown.splitlines()
+    )
+    assert b"validation/words" in next((out / "run" / "tensorboard").iterdir()).read_bytes()
+
+
+SGD = '''
+"""Gradient descent."""
+
+import torch
+from torch import nn
+
+from dragoman.device import Precision
+from dragoman.training.optimizers.parts import Optimizers, OptimizerSettings, Part
+
+
+def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -> Optimizers:
+    """Return gradient descent for all parameters."""
+    return Optimizers((Part("sgd", torch.optim.SGD(model.parameters(), lr=0.0)),))
+'''
+
+
+def test_an_optimizer_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> None:
+    scratch.add("training/optimizers/sgd.py", SGD)
+    scratch.add_line("training/optimizers/table.py", '    "sgd": sgd.build,', after='    "muon": muon.build,')
+    scratch.replace("training/optimizers/table.py", "import adam, muon", "import adam, muon, sgd")
+    out, _ = scratch.train("training.optimizer=sgd")
+    # Its state is in the checkpoints under its own name.
+    assert (out / "run" / "checkpoints" / "step-00000004" / "sgd.safetensors").exists()
+
+
+BAG_CONFIG = '''
+"""The settings and presets of a bag of words."""
+
+from dataclasses import dataclass
+
+from dragoman.models.config import TiedEmbeddings
+from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagConfig:
+    """A model that reads the source as a bag of words."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    d_model: int = 512
+    dropout: float = 0.1
+    tied_embeddings: TiedEmbeddings = "three-way"
+
+    def __post_init__(self) -> None:
+        check_at_least_one(self, ("source_vocabulary", "target_vocabulary", "d_model"))
+        check_probabilities(self, ("dropout",))
+        check_tied_embeddings(self)
+
+    def shape(self) -> str:
+        """The sizes in a few words."""
+        return f"d_model {self.d_model}"
+
+
+PRESETS = {"tiny": {"d_model": 32}}
+'''
+
+BAG = '''
+"""A bag of words: each target token is predicted from the one before it and the mean of the source's embeddings."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from dragoman.models.config.bag import BagConfig
+from dragoman.models.embedding import Embedding, vocabulary_matrices
+from dragoman.models.encoder_decoder import EncoderDecoder
+from dragoman.models.initialisation import initialise, unit_after_scaling, xavier
+from dragoman.models.seq2seq import Decoded, Memory
+from dragoman.models.state import DecoderState
+from dragoman.packing import Layout
+
+
+@dataclass(frozen=True)
+class BagState(DecoderState):
+    """The mean of the source's embeddings [B, 1, D]."""
+
+    mean: Tensor
+
+    def reorder(self, rows: Tensor) -> "BagState":
+        return BagState(self.mean[rows])
+
+
+class Bag(EncoderDecoder[nn.Identity, nn.Linear, Memory]):
+    """Embeddings, a layer, output projection."""
+
+    def encode_rows(self, source: Tensor, layout: Layout, first: int = 0) -> Memory:
+        return Memory(layout.rows(self.source_embedding(source, first)), layout)
+
+    def decode_rows(self, target: Tensor, layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+        x = self.target_embedding(target, first) + mean(memory)
+        rows = self.decoder(layout.rows(x)).tanh()
+        return Decoded(rows, layout, rows.new_zeros(()))
+
+    def start(self, memory: Memory) -> BagState:
+        return BagState(mean(memory))
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, BagState]:
+        assert isinstance(state, BagState)
+        return self.project(self.decoder(self.embed_token(token) + state.mean).tanh().squeeze(1)), state
+
+
+def mean(memory: Memory) -> Tensor:
+    real = memory.mask.unsqueeze(2).to(memory.states.dtype)
+    return (memory.states * real).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
+
+
+def build_bag(config: BagConfig) -> Bag:
+    source, target, output = vocabulary_matrices(
+        config.source_vocabulary, config.target_vocabulary, config.d_model, config.tied_embeddings
+    )
+    model = Bag(
+        Embedding(source, None, config.dropout),
+        Embedding(target, None, config.dropout),
+        nn.Identity(),
+        nn.Linear(config.d_model, config.d_model),
+        output,
+    )
+    initialise(model, {nn.Linear: xavier, nn.Embedding: unit_after_scaling}, output_std=config.d_model**-0.5)
+    return model
+'''
+
+BAG_VARIANTS = '''
+"""The choices of a bag of words."""
+
+from dragoman.models.config.bag import BagConfig
+from tests.support.variants.sizes import V
+
+VARIANTS = {"small": BagConfig(source_vocabulary=V, target_vocabulary=V, d_model=12)}
+'''
+
+
+def test_an_architecture_is_four_files(scratch: Scratch) -> None:
+    scratch.add("models/config/bag.py", BAG_CONFIG)
+    scratch.add("models/bag.py", BAG)
+    scratch.add("../tests/support/variants/bag.py", BAG_VARIANTS)
+    scratch.add_line(
+        "models/registry.py",
+        '        ("bag", bag.BagConfig, bag.PRESETS),',
+        after='        ("universal", universal.UniversalConfig, universal.PRESETS),',
+    )
+    scratch.replace("models/registry.py", "import ModelConfig, convolutional", "import ModelConfig, bag, convolutional")
+    contract = "tests/unit/models/test_contract.py"
+    held = scratch.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", contract, "-k", "bag")
+    assert " passed" in held.stdout
+    assert "recurrent,convolutional,universal,bag}" in scratch.run("train", "--help")
+    out, _ = scratch.train("architecture=bag")
+    (scratch.folder / "text").write_text("one\ntwo hundred\n", encoding="utf-8")
+    assert len(scratch.run("translate", out, scratch.folder / "text").splitlines()) == 2

@@ -1,11 +1,15 @@
-"""A model of every kind at a size for tests, by name: what holds for all of them is tested on all of them."""
+"""A model of every kind at a size for tests, by name: what holds for all of them is tested on all of them.
+
+Each architecture has a file here, named as in the table of architectures.
+"""
+
+from importlib import import_module
 
 from dragoman.models.config import ModelConfig
-from tests.support.variants import convolutional, recurrent, transformer, universal
+from dragoman.models.registry import ARCHITECTURES
 
 VARIANTS: dict[str, ModelConfig] = {
-    **{f"transformer, {name}": config for name, config in transformer.VARIANTS.items()},
-    **{f"recurrent, {name}": config for name, config in recurrent.VARIANTS.items()},
-    **{f"convolutional, {name}": config for name, config in convolutional.VARIANTS.items()},
-    **{f"universal, {name}": config for name, config in universal.VARIANTS.items()},
+    f"{architecture}, {name}": config
+    for architecture in ARCHITECTURES
+    for name, config in import_module(f"{__name__}.{architecture}").VARIANTS.items()
 }
