@@ -31,10 +31,12 @@ def read_json_object(path: Path, *, missing: str, error: type[UserError], advice
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise error(missing) from None
-    except (OSError, ValueError, RecursionError) as reason:
+    except OSError as reason:
         raise error(f"{path} cannot be read: {reason}{advice}") from reason
+    except (ValueError, RecursionError) as reason:
+        raise error(f"{path} is damaged: {reason}{advice}") from reason
     if not isinstance(value, dict):
-        raise error(f"{path} is not a JSON object{advice}")
+        raise error(f"{path} is damaged: it is not a JSON object{advice}")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from dragoman.attention_page.arrays import AttentionArrays
 from dragoman.errors import ModelError
-from dragoman.files import write_atomically
+from dragoman.files import read_json_object, write_atomically
 from dragoman.settings import from_mapping
 
 ALIGNMENT_FILE = "alignment.json"
@@ -44,16 +44,12 @@ class AlignmentHead:
         Raises ModelError when there is none, or the file is damaged.
         """
         path = directory / ALIGNMENT_FILE
-        try:
-            mapping = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ModelError(
-                f"{directory} does not say which head aligns words: `dragoman align` finds it on a corpus"
-            ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise ModelError(f"{path} cannot be read: {error}; `dragoman align` writes it anew") from error
-        if not isinstance(mapping, dict):
-            raise ModelError(f"{path} is not a JSON object; `dragoman align` writes it anew")
+        mapping = read_json_object(
+            path,
+            missing=f"{directory} does not say which head aligns words: `dragoman align` finds it on a corpus",
+            error=ModelError,
+            advice="`dragoman align` writes it anew",
+        )
         return from_mapping(cls, mapping, str(path))
 
 

@@ -16,7 +16,7 @@ from dragoman.comparison.matching import matched, parameter_count
 from dragoman.comparison.studies import Study, Variant, study_named
 from dragoman.comparison.trial import Result, Trial, find_result, run_trial
 from dragoman.errors import SettingsError, StorageError, UserError
-from dragoman.files import write_atomically
+from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import preset, read_model_config
 from dragoman.run.config import draft, read_settings
@@ -251,10 +251,7 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
     path = out / REQUEST_FILE
     begun = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
     if path.exists() and begun:
-        try:
-            asked = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise StorageError(f"{path} is damaged ({error}): give another --out") from error
+        asked = read_json_object(path, missing=f"{path} is missing", error=StorageError, advice="give another --out")
         changed = differences(asked, request)
         if changed:
             raise SettingsError(

@@ -14,7 +14,7 @@ from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.device import peak_memory
 from dragoman.errors import StorageError
 from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
-from dragoman.files import write_atomically
+from dragoman.files import read_json_object, write_atomically
 from dragoman.run.plan import load_plan
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.train import train
@@ -91,10 +91,8 @@ def find_result(directory: Path) -> Result | None:
     path = directory / RESULT_FILE
     if not path.exists():
         return None
-    try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StorageError(f"{path} is damaged ({error}): remove it, and the model is measured again") from error
+    advice = "remove it, and the model is measured again"
+    mapping = read_json_object(path, missing=f"{path} is missing", error=StorageError, advice=advice)
     return from_mapping(Result, mapping, str(path), error=StorageError)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from dragoman.data.readers import parse_corpus
 from dragoman.device import return_freed_memory
 from dragoman.errors import CorpusError, SettingsError, StorageError
-from dragoman.files import write_atomically
+from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import read_model_config
 from dragoman.run.config import CorpusSize, RunConfig, draft, model_config, read_settings, resolve
@@ -83,12 +83,7 @@ def load_plan(run: Path) -> Plan:
         StorageError: when it is damaged, or of another version.
     """
     path = run / "run.json"
-    try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StorageError(f"{path} is damaged: {error}") from error
-    if not isinstance(mapping, dict):
-        raise StorageError(f"{path} is damaged: it is not a JSON object")
+    mapping = read_json_object(path, missing=f"{path} is missing: there is no run to resume", error=StorageError)
     if mapping.get("format") != RUN_FORMAT:
         raise StorageError(
             f"{path} has format {mapping.get('format')!r}, this version goes on with format {RUN_FORMAT}: finish the "
