@@ -12,6 +12,7 @@ text leaves it open, √½ also scales the sum of a decoder block's state and wh
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -39,7 +40,7 @@ class ConvolutionalMemory(Memory):
 
     value_rows: Float[Tensor, "*BS D"]
 
-    @property
+    @cached_property
     def values(self) -> Float[Tensor, "B S D"]:
         """The values as a padded batch."""
         return self.layout.batch(self.value_rows)
@@ -149,7 +150,7 @@ class DecoderBlock(nn.Module):
         value: Float[Tensor, "B S D"],
         mask: AttentionMask,
     ) -> Float[Tensor, "*BT D"]:
-        """All target positions at once; `g` is the embedded target. The source stands in attention's grid."""
+        """All target positions at once; `g` is the embedded target. The source is in attention's grid."""
         h = self.convolution(h, windows)
         return (h + self.attention(h, g, key, value, mask)) * math.sqrt(0.5)
 

@@ -6,6 +6,7 @@ Letters: B batch, S source length, T target length, D d_model, V target vocabula
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 from jaxtyping import Bool, Float, Int
@@ -29,7 +30,8 @@ class Memory:
     rows: Float[Tensor, "*BS D"]
     layout: Layout
 
-    @property
+    # Kept: every layer reads them, and a search that does not reorder reads them at every position.
+    @cached_property
     def states(self) -> Float[Tensor, "B S D"]:
         """The states as a padded batch."""
         return self.layout.batch(self.rows)
@@ -108,7 +110,7 @@ class Seq2Seq(nn.Module, ABC):
         """The decoder's output before the projection onto the vocabulary.
 
         Position t sees target tokens 0..t only. `target_mask` is True where a target token is real
-        (padding stands at the end); None means that all are.
+        (padding is at the end); None means that all are.
         """
 
     def project(self, states: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:

@@ -126,6 +126,26 @@ def test_packed_rows_are_as_good_as_a_padded_batch(variant: str) -> None:
 
 @torch.no_grad()
 @EACH_VARIANT
+def test_steps_unpack_nothing_of_the_memory_twice(variant: str) -> None:
+    model = build(variant).eval()
+    source, mask, target, _ = batch()
+    memory = model.encode(source, mask)
+    unpacked: list[Tensor] = []
+    whole = Packed.batch
+
+    def counted_batch(self: Packed, rows: Tensor) -> Tensor:
+        unpacked.append(rows)
+        return whole(self, rows)
+
+    with mock.patch.object(Packed, "batch", counted_batch):
+        state = model.start(memory)
+        for token in target[:, :3].T:
+            _, state = model.step(token, state)
+    assert len(unpacked) == len(set(map(id, unpacked))), "something is unpacked twice"
+
+
+@torch.no_grad()
+@EACH_VARIANT
 def test_forward_is_encode_and_decode(variant: str) -> None:
     model = moved(variant).eval()
     source, source_mask, target, target_mask = batch()
