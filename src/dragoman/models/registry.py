@@ -48,6 +48,17 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
+def architecture_named(name: str) -> Architecture:
+    """Return an architecture of the table.
+
+    Raises:
+        SettingsError: for an unknown name.
+    """
+    if name not in ARCHITECTURES:
+        raise SettingsError(f"unknown architecture {name!r}: choose one of {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
 def architecture_of(config: ModelConfig) -> str:
     """Return the name of the architecture that `config` describes."""
     return next(name for name, each in ARCHITECTURES.items() if each.config is type(config))
@@ -85,9 +96,7 @@ def preset(
     Raises:
         SettingsError: for an unknown architecture, or a name that it does not have.
     """
-    if architecture not in ARCHITECTURES:
-        raise SettingsError(f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}")
-    chosen = ARCHITECTURES[architecture]
+    chosen = architecture_named(architecture)
     if name not in chosen.presets:
         raise SettingsError(f"{architecture} has no preset {name!r}: choose one of {', '.join(chosen.presets)}")
     settings = {

@@ -12,7 +12,7 @@ from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
 from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig
-from dragoman.models.registry import ARCHITECTURES, preset
+from dragoman.models.registry import architecture_named, preset
 from dragoman.settings import Partial, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
@@ -28,7 +28,7 @@ class DataConfig:
 
     max_length          pairs with more subwords than this on a side are left out of training
     validation_share    split off when no validation corpus is given, by a hash of the source
-    validation_pairs    at most so many pairs are validated on
+    validation_pairs    the largest number of pairs to validate on
     """
 
     max_length: int = 128
@@ -146,7 +146,7 @@ def read_settings(settings: Mapping[str, object]) -> UserSettings:
 
 
 def choose_by_size(pairs: int, characters: int = 0) -> SizeChoice:
-    """Return settings that suit a corpus of so many pairs, with so many distinct characters.
+    """Return settings that suit a corpus with this number of pairs and of distinct characters.
 
     Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
     Neural Machine Translation", 2019). Pre-norm spares them the long warm-up that post-norm needs.
@@ -259,7 +259,7 @@ def _budget(user: UserSettings) -> Budget:
 
 def _chosen_model(architecture: str, by_size: SizeChoice, by_budget: BudgetChoice) -> Partial[ModelConfig]:
     chosen: dict[str, object] = {}
-    if by_size.pre_norm and "norm_placement" in {each.name for each in fields(_config_class(architecture))}:
+    if by_size.pre_norm and "norm_placement" in {each.name for each in fields(architecture_named(architecture).config)}:
         chosen["norm_placement"] = "pre"
     if by_budget.dropout is not None:
         chosen["dropout"] = by_budget.dropout
@@ -267,10 +267,4 @@ def _chosen_model(architecture: str, by_size: SizeChoice, by_budget: BudgetChoic
 
 
 def _model_settings(architecture: str, settings: Mapping[str, Any]) -> Partial[ModelConfig]:
-    return read_partial(_config_class(architecture), settings, SOURCE, place="model")
-
-
-def _config_class(architecture: str) -> type[ModelConfig]:
-    if architecture not in ARCHITECTURES:
-        raise SettingsError(f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[architecture].config
+    return read_partial(architecture_named(architecture).config, settings, SOURCE, place="model")

@@ -73,9 +73,7 @@ class Validator:
         )
 
     def _translate(self, model: Seq2Seq) -> list[str]:
-        translator = Translator.from_parts(
-            [model], self.tokenizer, max_source_tokens=self.max_length, batch_tokens=4096
-        )
+        translator = Translator.from_parts([model], self.tokenizer, max_source_tokens=self.max_length)
         found = translator.translate([pair.source for pair in self.pairs], search=SEARCH)
         return [translation.text for translation in found]
 
