@@ -55,7 +55,7 @@ class AttentionMask:
 
     @classmethod
     def past(cls, layout: Layout) -> "AttentionMask":
-        """Every row of a batch may attend to itself and what precedes it; padding stands at the end."""
+        """Every row of a batch may attend to itself and what precedes it; padding is at the end."""
         return cls(causal=True, queries=layout, keys=layout)
 
     @property
@@ -179,9 +179,9 @@ class AttentionCore(nn.Module):
         return scaled_dot_product_attention(query, key, value, mask, dropout, bias)
 
 
-# Turns queries and keys [B, H, T, K], the first of which stands at position `offset`, by their position.
+# Turns queries and keys [B, H, T, K], the first of which is at position `offset`, by their position.
 Rotation = Callable[[Tensor, int], Tensor]
-# From queries [B, H, T, K], the first of which stands at position `offset`, and the number of keys S, which stand at
+# From queries [B, H, T, K], the first of which is at position `offset`, and the number of keys S, which stand at
 # 0, 1, ...: what their distances add to the scaled scores, [B, H, T, S].
 RelativeScores = Callable[[Tensor, int, int], Tensor]
 

@@ -28,7 +28,7 @@ class Verb(Protocol):
     """What a verb of the command line is: a dataclass of its options, and a method that does the work."""
 
     def run(self) -> None:
-        """Do what the verb says; heavy imports (torch) stand in here, so that --help answers at once."""
+        """Do what the verb says; heavy imports (torch) are inside, so that --help answers at once."""
 
 
 # The verbs, in the order of --help. A new one is a file of this room and a line here.
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def read_arguments(arguments: Sequence[str]) -> Verb:
-    """Return the verb that the command line names, with its options; exit with 2 when it is no use of a verb."""
+    """Return the verb that the command line names, with its options; exit with 2 when they fit no verb."""
     verbs: list[Any] = [Annotated[cls, tyro.conf.subcommand(name)] for name, cls in VERBS.items()]
     verb: Verb = tyro.cli(
         reduce(or_, verbs),

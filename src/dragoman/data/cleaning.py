@@ -163,7 +163,7 @@ def _without_duplicates(pairs: Iterator[Pair], report: CleaningReport, at_once: 
 def _differ(
     seen: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], values: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.bool_]:
-    """Whether each value is other than what stands in `seen` at its place, or is beyond the end."""
+    """Whether each value is other than what is in `seen` at its place, or is beyond the end."""
     if len(seen) == 0:
         return np.ones(len(values), dtype=bool)
     return np.asarray(seen[np.minimum(places, len(seen) - 1)] != values)

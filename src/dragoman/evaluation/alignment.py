@@ -1,6 +1,6 @@
 """Which word is a translation of which: Pharaoh pairs, and how well they agree with a reference.
 
-A pair "3-5" joins the source's word 3 and the target's word 5; both count from 0, words are what stands between
+A pair "3-5" joins the source's word 3 and the target's word 5; both count from 0, words are what is between
 spaces. In a reference "3-5" is sure and "3?5" (or "3p5") possible (Och and Ney, "A Systematic Comparison of Various
 Statistical Alignment Models", 2003).
 """

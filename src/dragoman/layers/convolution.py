@@ -18,7 +18,7 @@ class Windows:
     whatever it is batched with. One instance serves all blocks of a batch.
 
     Args:
-        layout: of the batch; padding stands at the end of a sentence.
+        layout: of the batch; padding is at the end of a sentence.
         width: k.
         causal: the window ends with the position itself, for a decoder; otherwise that is its middle, and k is odd.
     """

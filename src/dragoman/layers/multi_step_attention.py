@@ -30,7 +30,7 @@ class MultiStepAttention(nn.Module):
     ) -> Float[Tensor, "*BT D"]:
         """The conditional input c of every position; `key` is z and `value` is z + e.
 
-        `h` and `g` are [B, T, D], or rows in the layout of `mask.queries`; the source stands in a grid already.
+        `h` and `g` are [B, T, D], or rows in the layout of `mask.queries`; the source is in a grid already.
         """
         d = self.query(h) + g
         if mask.queries is not None:

@@ -50,7 +50,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
 
 
 class Residual(nn.Module):
-    """A norm and a dropout around a sub-layer; where they stand, the subclass says."""
+    """A norm and a dropout around a sub-layer; subclasses say where each is applied."""
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()

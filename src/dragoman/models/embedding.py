@@ -36,7 +36,7 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(tokens.embedding_dim) if scaled else None
 
     def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Embed tokens, the first of which stands at position `offset`.
+        """Embed tokens, the first of which is at position `offset`.
 
         Raises:
             CorpusError: when the sequence is longer than the positions that were learned.

@@ -22,7 +22,7 @@ class EncoderDecoder(Seq2Seq, Generic[Encoder, Decoder, Read]):
 
     The layout of each side of a batch is decided here, once; from the encoder to the loss, all take it as it is.
 
-    In training, both sides of a batch begin at one of `random_positions` positions, the same, so that what stands at
+    In training, both sides of a batch begin at one of `random_positions` positions, the same, so that what is at
     the same place on both sides stays recognisable by its position; 0: at the first.
     """
 
@@ -46,11 +46,11 @@ class EncoderDecoder(Seq2Seq, Generic[Encoder, Decoder, Read]):
 
     @abstractmethod
     def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> Read:
-        """Read the source, whose first token stands at position `first`, in this layout."""
+        """Read the source, whose first token is at position `first`, in this layout."""
 
     @abstractmethod
     def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
-        """Decode all positions of the target, whose first token stands at position `first`, in this layout."""
+        """Decode all positions of the target, whose first token is at position `first`, in this layout."""
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Read:
         """Read the source; `mask` is True where a token is real."""

@@ -67,7 +67,7 @@ class RecurrentState(DecoderState):
 
 
 class Recurrent(EncoderDecoder["Encoder", "Decoder", RecurrentMemory]):
-    """Embeddings, encoder, decoder, output projection. Its layers read sentences: padding stands at their end."""
+    """Embeddings, encoder, decoder, output projection. Its layers read sentences: padding is at their end."""
 
     def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> RecurrentMemory:
         """See `EncoderDecoder.encode_rows`; there are no positions to begin at, and the memory is padded."""

@@ -176,7 +176,7 @@ class UniversalEncoder(Repeated[EncoderLayer]):
     """The encoder block, over all positions of the source."""
 
     def forward(self, x: Float[Tensor, "B S D"], layout: Layout, offset: int = 0) -> Pondered:
-        """Transform the embedded source, whose first token stands at position `offset`."""
+        """Transform the embedded source, whose first token is at position `offset`."""
         positions, mask = layout.rows(self.signals.positions(x, offset)), AttentionMask.between(layout, layout)
 
         def apply(state: Tensor, step: int) -> Tensor:
@@ -189,7 +189,7 @@ class UniversalDecoder(Repeated[DecoderLayer]):
     """The decoder block, over all positions of the target or one at a time."""
 
     def forward(self, x: Float[Tensor, "B T D"], layout: Layout, memory: Memory, offset: int = 0) -> Pondered:
-        """Transform the embedded target, all positions at once; its first token stands at position `offset`."""
+        """Transform the embedded target, all positions at once; its first token is at position `offset`."""
         memory = memory.beside(layout)
         positions = layout.rows(self.signals.positions(x, offset))
         mask, memory_mask = AttentionMask.past(layout), AttentionMask.between(layout, memory.layout)

@@ -39,7 +39,7 @@ class PagePool {
         pages.clear();
     }
 
-    // Where the key of a position stands in its page; the value follows it.
+    // Where the key of a position is in its page; the value follows it.
     size_t offset(int layer, int position, int hypothesis) const {
         return layer * layer_ + size_t(position % PAGE) * position_ + hypothesis * cell_;
     }

@@ -1,4 +1,4 @@
-"""What a person is told before and after training."""
+"""The summaries that `train` prints before and after training."""
 
 from pathlib import Path
 

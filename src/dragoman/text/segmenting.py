@@ -89,7 +89,7 @@ def join(pieces: Sequence[str]) -> str:
 def first_words(line: str, pieces: Sequence[str]) -> list[int]:
     """Of the pieces that make up `line`, in order: which word of it, from 0, the first of each belongs to.
 
-    Words are what stands between spaces; without a space between them, two pieces share a word.
+    Words are what is between spaces; without a space between them, two pieces share a word.
     """
     numbers: list[int] = []
     end = 0

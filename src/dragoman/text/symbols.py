@@ -11,7 +11,7 @@ from dragoman.text.subwords import SubwordModel, utf8
 
 
 class SymbolModel(SubwordModel):
-    """A sentencepiece model of the type "word": what stands between two spaces is one token.
+    """A sentencepiece model of the type "word": what is between two spaces is one token.
 
     A symbol that the vocabulary lacks is spelled in bytes, with its space, so that any text comes back here too.
     """

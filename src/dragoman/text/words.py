@@ -34,7 +34,7 @@ class Words:
         """Put tokens together.
 
         A word ends at a space, and special symbols are words of their own. In scripts that are written without spaces
-        each token is a word, unless `only_spaces`: then words are what stands between spaces, in any script.
+        each token is a word, unless `only_spaces`: then words are what is between spaces, in any script.
         `right_to_left`: the last token of the text comes first, and so does its last word.
         """
         if right_to_left:

@@ -1,4 +1,4 @@
-"""Where training stands: everything that changes in a run, into a checkpoint and out of it again, bit for bit."""
+"""The state of a run: everything that changes in a run, into a checkpoint and out of it again, bit for bit."""
 
 import time
 from collections.abc import Collection, Mapping

@@ -32,7 +32,7 @@ class Recovery:
     Args:
         state: the run; what is read is added to its progress.
         checkpoints: to go back to.
-        reporter: is told of every update that is skipped, and of every return.
+        reporter: reports every skipped update and every return.
         read_every: updates that are read at once.
     """
 

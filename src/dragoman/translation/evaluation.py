@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.alignment.heads import AlignmentHead
     from dragoman.models.figures import Figure
     from dragoman.translation.results import Translation
-from dragoman.translation.translator import Translator
+    from dragoman.translation.translator import Translator
 
 # Called with the number of lines translated so far and the number of all lines.
 Tell = Callable[[int, int], None]
@@ -117,7 +117,7 @@ class Evaluation:
             yield f"{self.truncated:,} of {sources:,} outputs were ended by the maximum length, not by the model"
 
     def examples(self, wanted: int) -> list[tuple[str, Sequence[str], str]]:
-        """Return source, references and output of so many sources, evenly over the test set; of all if it has fewer."""
+        """Return source, references and output of up to `wanted` sources, evenly over the test set."""
         count = len(self.outputs)
         wanted = min(wanted, count)
         chosen = [number * count // wanted for number in range(wanted)]

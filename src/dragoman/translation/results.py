@@ -27,7 +27,7 @@ class Translation:
     cut            some sentence was too long for one piece and was cut in its midst
     truncated      the maximum length ended the output (of some piece), not the model; from right to left, what is
                    missing is the beginning
-    alignment      if asked for: (source word, target word), from 0, words being what stands between spaces
+    alignment      if asked for: (source word, target word), from 0, words being what is between spaces
     invalid_utf8   the line was not UTF-8; what could not be read was taken as U+FFFD
     """
 
