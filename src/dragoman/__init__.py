@@ -22,3 +22,7 @@ def __getattr__(name: str) -> Any:
 
         return train
     raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,14 +1,28 @@
-/* Which instructions this processor has: a module of its own, compiled without any of them. */
+/* Which instructions this processor has: a module of its own, compiled without any of them. It asks the processor
+   itself, since what __builtin_cpu_supports says depends on the compiler: compiled by zig, it is always no. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cpuid.h>
+
+/* The vector registers that the system saves when it changes threads: bits 1 and 2 for AVX, 5 to 7 more for AVX-512. */
+static unsigned saved_registers(void) {
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static int all(unsigned value, unsigned bits) { return (value & bits) == bits; }
 
 static PyObject* features(PyObject* self, PyObject* none) {
     (void)self, (void)none;
-    __builtin_cpu_init();
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const int avx = __get_cpuid(1, &a, &b, &c, &d) && all(c, bit_OSXSAVE | bit_AVX | bit_FMA);
+    const unsigned saved = avx ? saved_registers() : 0;
+    const int extended = __get_cpuid_count(7, 0, &a, &b, &c, &d);
+    const int avx2 = extended && all(saved, 0x06) && all(b, bit_AVX2);
+    int avx512 = avx2 && all(saved, 0xe6) && all(b, bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ) &&
+                 all(c, bit_AVX512VNNI);
+    avx512 = avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, bit_AVX512BF16);
     return Py_BuildValue("{s:O,s:O}", "avx2", avx2 ? Py_True : Py_False, "avx512", avx512 ? Py_True : Py_False);
 }
 

@@ -59,7 +59,7 @@ def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[Mod
     if not builds:
         return (
             "it is not installed, or not for this processor (install a C++ compiler, such as Debian's g++, and then "
-            "dragoman again)"
+            f"dragoman again: {_reinstallation()})"
         )
     if device not in ("auto", "cpu"):
         return f"it works on a CPU, not on {device}"
@@ -71,6 +71,29 @@ def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[Mod
         if trouble := native.obstacle(config):
             return f"it does not take this model: {trouble}"
     return ""
+
+
+def _reinstallation() -> str:
+    """Return the command that compiles the engine: pip otherwise takes the wheel that it built without a compiler."""
+    import json
+    import shlex
+    import sys
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    python = shlex.quote(sys.executable)
+    command = f"{python} -m pip install --no-cache-dir --force-reinstall --no-deps"
+    try:
+        recorded = distribution("dragoman").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return f"{python} setup.py build_ext --inplace"
+    # Nothing is recorded of what came from a package index, or a folder of wheels.
+    if recorded is None:
+        return f"{command}, and what you named when you installed it"
+    origin = json.loads(recorded)
+    if "vcs_info" in origin:
+        return f"{command} {shlex.quote('{vcs}+{url}@{commit_id}'.format(url=origin['url'], **origin['vcs_info']))}"
+    editable = " --editable" if origin.get("dir_info", {}).get("editable") else ""
+    return f"{command}{editable} {shlex.quote(origin['url'])}"
 
 
 def _has_gpu() -> bool:
