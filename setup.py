@@ -33,6 +33,8 @@ if SANITIZERS := os.environ.get("DRAGOMAN_SANITIZE"):
         # The first is not part of "undefined"; the others take three times as long to compile, and what they find
         # ends in an invalid address, which the address sanitizer reports.
         FLAGS += ["-fsanitize=float-cast-overflow", "-fno-sanitize=null,vptr,object-size"]
+        # Python's own flags have -fwrapv, which gives signed overflow a meaning, and so no report.
+        FLAGS.append("-fno-wrapv")
 
 
 def engine(name: str) -> Pybind11Extension:
