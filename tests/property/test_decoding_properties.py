@@ -95,6 +95,6 @@ def test_any_lines_give_as_many_lines(lines: list[str | bytes]) -> None:
 @settings(deadline=None)
 @given(st.text(alphabet=".!?…。！？\"'”)」 ab\u3000", max_size=60))
 def test_sentences_lose_nothing(line: str) -> None:
-    parts = sentences(line)
+    parts = list(sentences(line))
     assert "".join(parts) == line
     assert all(parts)

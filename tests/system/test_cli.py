@@ -56,19 +56,46 @@ def test_translate_gives_a_line_for_each_line(
         b"not \xff UTF-8",
         b"   ",
         b"seven\r",
+        " ".join(map(str, range(1000))).encode(),
         b"nine " * 3000,
+        b"x" * 20_000,
         b"the last line has no line feed",
     ]
     (workplace / "hostile.txt").write_bytes(b"\n".join(lines))
-    assert dragoman(monkeypatch, "translate", workplace / "model", workplace / "hostile.txt", "--beam", "2") == 0
+    options = ("--beam", "2", "--max-line-characters", "15000")
+    assert dragoman(monkeypatch, "translate", workplace / "model", workplace / "hostile.txt", *options) == 0
     output, errors = capfdbinary.readouterr()
     translated = output.decode().split("\n")
     assert len(translated) == len(lines) + 1
     assert translated[-1] == ""
     assert translated[1] == translated[4] == ""
-    assert all(translated[i] for i in (0, 2, 3, 5, 6, 7))
+    assert all(translated[i] for i in (0, 2, 3, 5, 6, 9))
+    assert translated[7:9] == ["nine " * 2999 + "nine", "x" * 20_000]
     assert b"line 4: not UTF-8" in errors
     assert b"line 7: a sentence longer than any in training was split" in errors
+    assert b"line 8: 14,999 of its characters were copied, not translated" in errors
+    assert b"line 9: more characters than --max-line-characters; the line was copied, not translated" in errors
+
+
+def test_score_gives_a_line_for_each_pair_even_one_that_is_too_long(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workplace / "long.tsv").write_text("one\teins\n" + "two " * 100 + "\tzwei\nthree\tdrei\n")
+    assert (
+        dragoman(monkeypatch, "score", workplace / "model", workplace / "long.tsv", "--max-line-characters", "50") == 0
+    )
+    output, errors = capsys.readouterr()
+    lines = output.splitlines()
+    assert [line == "nan\tnan" for line in lines] == [False, True, False]
+    assert errors == "pair 2: longer than --max-line-characters; not scored\n"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless file here")
+def test_a_line_without_end_is_an_error(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dragoman(monkeypatch, "translate", workplace / "model", "/dev/zero") == 2
+    assert "/dev/zero:1: the line has more than 67,108,864 bytes" in capsys.readouterr().err
 
 
 def test_translate_reads_standard_input_and_gzip_alike(
@@ -271,7 +298,7 @@ def test_evaluate_prints_what_the_model_reports(
 def test_longer_lines_are_translated_in_one_piece_on_demand(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    (workplace / "long.txt").write_text("nine " * 40 + "\n")
+    (workplace / "long.txt").write_text("nine ten eleven " * 12 + "\n")
     arguments = ("translate", workplace / "model", workplace / "long.txt", "--json", "--beam", "1")
     assert dragoman(monkeypatch, *arguments) == 0
     output, errors = capfdbinary.readouterr()

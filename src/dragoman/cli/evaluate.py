@@ -12,6 +12,7 @@ from tyro.conf import Positional
 from dragoman.cli.choices import EngineName, PrecisionName, metrics, one_of
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.search.config import SearchConfig
+from dragoman.text.lines import MAX_LINE_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,9 @@ class Evaluate:
     """α of the paper."""
     max_source_tokens: int | None = None
     """Longer sources are split into pieces; the longest of training if not given. What cannot be split, such as symbols
-    to reverse, needs more."""
+    to reverse, needs more. Of such a source, runs of one character and the like are copied: see `translate`."""
+    max_line_characters: int = MAX_LINE_CHARACTERS
+    """A longer source is copied; a longer pair does not count in the perplexity."""
     length_bounds: str = ""
     """Of --metric symbols: the longest source in each row of the table by length, such as 40,100,200,400; chosen by the
     longest of all if not given."""
@@ -133,6 +136,7 @@ class Evaluate:
             precision=self.precision,
             shortlist=self.shortlist,
             max_source_tokens=self.max_source_tokens,
+            max_line_characters=self.max_line_characters,
         )
 
     def _write(self, lines: "Sequence[str]") -> None:
@@ -169,6 +173,8 @@ class Score:
     """Pairs: x.tsv, x.jsonl, a.en,a.de (also .gz, .zst), or - for TSV on standard input."""
     length_penalty: float = SearchConfig.length_penalty
     """α of the paper, for the score."""
+    max_line_characters: int = MAX_LINE_CHARACTERS
+    """A pair that is longer on either side is not scored: its numbers are nan."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
 
@@ -177,13 +183,20 @@ class Score:
         from itertools import islice
 
         from dragoman.data.readers import parse_corpus, read_pairs
+        from dragoman.search.results import NOT_SCORED
         from dragoman.translation.translator import Translator
 
-        translator = Translator.load(self.model, device=self.device, engine="torch")
+        translator = Translator.load(
+            self.model, device=self.device, engine="torch", max_line_characters=self.max_line_characters
+        )
         pairs = read_pairs(parse_corpus(self.corpus))
+        number = 0
         while chunk := list(islice(pairs, 2000)):
             for score in translator.score(chunk, length_penalty=self.length_penalty):
+                number += 1
                 sys.stdout.write(f"{score.log_probability:.4f}\t{score.score:.4f}\n")
+                if score is NOT_SCORED:
+                    print(f"pair {number}: longer than --max-line-characters; not scored", file=sys.stderr)
 
 
 def _bounds(text: str) -> list[int]:

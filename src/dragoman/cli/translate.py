@@ -12,9 +12,10 @@ from tyro.conf import Positional
 from dragoman.cli.choices import EngineName, PrecisionName
 from dragoman.errors import SettingsError
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
+from dragoman.text.lines import MAX_LINE_CHARACTERS
 
 if TYPE_CHECKING:
-    from dragoman.translation.results import Translation
+    from dragoman.translation.results import LineProgress, Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,11 @@ class Translate:
     precision: PrecisionName = "auto"
     """Of the native engine; auto is its fastest: `dragoman doctor` says which."""
     max_source_tokens: int | None = None
-    """Longer lines are split into pieces; the longest source of training if not given."""
+    """Longer lines are split into pieces; the longest source of training if not given. What no model has learned is
+    copied in such a line: more than 64 characters without a letter or digit; more than 64 in which one character or a
+    pattern of up to 8 repeats; more than 256 of ASCII without white space, such as base64."""
+    max_line_characters: int = MAX_LINE_CHARACTERS
+    """A longer line is copied as a whole."""
     threads: int | None = None
     """Of the native engine; one for each core if not given."""
     shortlist: bool = False
@@ -75,7 +80,7 @@ class Translate:
 
     def run(self) -> None:
         """Translate everything, in order, reading a little ahead."""
-        from dragoman.data.readers import read_lines
+        from dragoman.data.readers import LONGEST_LINE, read_lines
         from dragoman.translation.translator import Translator
 
         alignment = None
@@ -104,16 +109,21 @@ class Translate:
             threads=self.threads,
             shortlist=self.shortlist,
             max_source_tokens=self.max_source_tokens,
+            max_line_characters=self.max_line_characters,
             batch_tokens=self.batch_tokens,
         )
+        bar = _Bar(translator.engine)
+        # A character has up to four bytes.
+        longest = max(LONGEST_LINE, 4 * self.max_line_characters)
         translations = translator.translate_stream(
-            read_lines(str(self.file or "-")),
+            read_lines(str(self.file or "-"), longest),
             search=search,
             sampling=self._sampling(),
             prefixes=read_lines(str(self.prefixes)) if self.prefixes is not None else None,
             alignment=alignment,
+            tell=bar.tell,
         )
-        for number, translation in enumerate(_watched(translations, translator.engine), 1):
+        for number, translation in enumerate(bar.watch(translations), 1):
             line = _as_json(translation) if self.json else _as_text(translation)
             sys.stdout.buffer.write(line.encode() + b"\n")
             for warning in _warnings(translation):
@@ -131,16 +141,50 @@ class Translate:
         )
 
 
-def _watched(translations: "Iterator[Translation]", engine: str) -> "Iterator[Translation]":
-    """Show lines, rate and engine while a person waits; not when the output itself goes to the terminal."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+class _Bar:
+    """Shows lines, rate and engine while a person waits; of a long line also pieces, their rate and the time left.
 
-    console = Console(stderr=True)
-    quiet = not console.is_terminal or sys.stdout.isatty()
-    columns = (TextColumn("translating"), MofNCompleteColumn(), TextColumn(f"lines ({engine})"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        yield from progress.track(translations)
+    Not when the output itself goes to the terminal.
+    """
+
+    def __init__(self, engine: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self._progress = Progress(
+            *(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal or sys.stdout.isatty(),
+        )
+        self._engine = engine
+        self._lines = self._progress.add_task("", total=None)
+        self._long = self._progress.add_task("", visible=False)
+
+    def watch(self, translations: "Iterator[Translation]") -> "Iterator[Translation]":
+        """Yield the translations and count them."""
+        with self._progress:
+            self._count(0)
+            for number, translation in enumerate(translations, 1):
+                self._progress.update(self._long, visible=False)
+                yield translation
+                self._count(number)
+
+    def tell(self, line: "LineProgress") -> None:
+        """Show how far a long line is."""
+        if line.pieces == 0:
+            self._progress.reset(self._long, total=line.all_characters, visible=True)
+        seconds = self._progress.tasks[self._long].elapsed
+        rate = f", {line.pieces / seconds:,.1f} a second" if seconds and line.pieces else ""
+        self._progress.update(
+            self._long, completed=line.characters, description=f"  a long line: {line.pieces:,} pieces{rate}"
+        )
+
+    def _count(self, lines: int) -> None:
+        self._progress.update(
+            self._lines, completed=lines, description=f"translating: {lines:,} lines ({self._engine})"
+        )
 
 
 def _as_text(translation: "Translation") -> str:
@@ -162,6 +206,13 @@ def _warnings(translation: "Translation") -> Iterator[str]:
         yield (
             "a sentence longer than any in training was split at some word; check its translation, or see "
             "--max-source-tokens"
+        )
+    if translation.too_long:
+        yield "more characters than --max-line-characters; the line was copied, not translated"
+    elif translation.copied:
+        yield (
+            f"{translation.copied:,} of its characters were copied, not translated: no model has learned such text; "
+            "see --max-source-tokens"
         )
     if translation.truncated:
         yield "the translation was ended by the maximum length; see --max-length-offset"

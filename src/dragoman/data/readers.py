@@ -1,7 +1,7 @@
 """From files of translations to a stream of pairs: TSV, JSON lines, two parallel plain files.
 
 Every file may be compressed, with gzip or zstandard. Files are read as bytes, a block at a time, and
-split at line feeds only: memory is bounded by the longest line. Errors name the file and the line.
+split at line feeds only: memory is bounded by `LONGEST_LINE`. Errors name the file and the line.
 """
 
 import json
@@ -24,6 +24,10 @@ _KNOWN = (
     "give X.tsv (source, tab, target), X.jsonl (keys source and target), two parallel files joined "
     "by a comma (train.en,train.de), or - for TSV on standard input; .gz or .zst may follow"
 )
+
+
+# Bytes of a line; one that has more is no line of text.
+LONGEST_LINE = 64 * 2**20
 
 
 class Pair(NamedTuple):
@@ -86,17 +90,22 @@ def read_pairs(corpus: Corpus) -> Iterator[Pair]:
             raise CorpusError(f"{path}:{number}: {error}") from error
 
 
-def read_lines(path: str) -> Iterator[bytes]:
+def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
     r"""The lines of a file, or of standard input for "-", as bytes without their ends.
 
     Lines end at "\n" or "\r\n" and at nothing else. The line feed that ends the file begins no
     further line; empty lines are lines. A UTF-8 byte order mark at the start is dropped.
-    Raises CorpusError when the file cannot be opened, or its compression is damaged.
+    Raises CorpusError when the file cannot be opened, its compression is damaged, or a line has more than `longest`
+    bytes.
     """
     count = 0
     try:
         with _open(path) as file:
-            for raw in file:
+            while raw := file.readline(longest + 1):
+                if len(raw) > longest and not raw.endswith(b"\n"):
+                    raise CorpusError(
+                        f"{path}:{count + 1}: the line has more than {longest:,} bytes; give text, in shorter lines"
+                    )
                 line = raw.removeprefix(_BOM) if count == 0 else raw
                 count += 1
                 if line.endswith(b"\n"):

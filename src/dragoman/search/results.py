@@ -54,3 +54,7 @@ class Score:
     log_probability: float
     tokens: int
     score: float
+
+
+# Of a pair that is too long to be scored.
+NOT_SCORED = Score(log_probability=math.nan, tokens=0, score=math.nan)

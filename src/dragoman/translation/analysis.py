@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.search.config import SearchConfig
-from dragoman.text.lines import clean_line, read_line
+from dragoman.search.results import NOT_SCORED, Score
+from dragoman.text.lines import MAX_LINE_CHARACTERS, clean_line, read_line
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.assembly import AlignPieces
 from dragoman.translation.backend import Backend, inspectable_of, scorer_of
-from dragoman.translation.pieces import AlignPieces
 
 if TYPE_CHECKING:
     from dragoman.alignment.heads import AlignmentHead
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dragoman.evaluation.alignment import Link
     from dragoman.models.figures import Figure
     from dragoman.models.seq2seq import Seq2Seq
-    from dragoman.search.results import Score
 
 Ids = list[list[int]]
 
@@ -33,14 +33,25 @@ class PairAnalyzer:
         backend: the models.
         tokenizer: that of the models.
         max_source_tokens: what has more tokens on a side is too long for one piece.
+        max_line_characters: what has more characters on a side is too long for the models.
     """
 
-    def __init__(self, backend: Backend, tokenizer: Tokenizer, *, max_source_tokens: int) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        tokenizer: Tokenizer,
+        *,
+        max_source_tokens: int,
+        max_line_characters: int = MAX_LINE_CHARACTERS,
+    ) -> None:
         if max_source_tokens < 1:
             raise SettingsError(f"max_source_tokens must be at least 1, got {max_source_tokens}")
+        if max_line_characters < 1:
+            raise SettingsError(f"max_line_characters must be at least 1, got {max_line_characters}")
         self.backend = backend
         self.tokenizer = tokenizer
         self.max_source_tokens = max_source_tokens
+        self.max_line_characters = max_line_characters
 
     @property
     def engine(self) -> str:
@@ -68,9 +79,17 @@ class PairAnalyzer:
         """Return the log-probability of each (source, target), in order.
 
         Computed in float32. For a line in one piece and its translation this is what `translate` reports, within the
-        precision of its engine and provided that the tokenizer gives back the tokens which the search chose.
+        precision of its engine and provided that the tokenizer gives back the tokens which the search chose. A pair
+        that is not `scorable` gets numbers that are not a number.
         """
-        return scorer_of(self.backend).score(*self._encode(pairs), length_penalty)
+        scorable = self.scorable(pairs)
+        some = [pair for pair, takes in zip(pairs, scorable, strict=True) if takes]
+        found = iter(scorer_of(self.backend).score(*self._encode(some), length_penalty))
+        return [next(found) if takes else NOT_SCORED for takes in scorable]
+
+    def scorable(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Say of each pair whether it is scored: at most `max_line_characters` on either side."""
+        return [max(map(len, pair)) <= self.max_line_characters for pair in pairs]
 
     def figures(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Figure]:
         """Return what the model reports of its own on pairs of (source, target).

@@ -37,7 +37,7 @@ def distill(
     for done, (source, found) in enumerate(
         zip(sources, teacher.translate_stream(sources, search=search), strict=True), 1
     ):
-        if found.text and not found.truncated and found.pieces == 1:
+        if found.text and not found.truncated and not found.copied and found.pieces == 1:
             pairs.append(Pair(source, found.text))
         if tell is not None:
             tell(done)

@@ -45,6 +45,8 @@ class Evaluation:
     perplexity         of the references, per subword
     figures            what the model reports of itself, by name
     split, truncated   sources that were split, outputs that the maximum length ended
+    copied             sources of which something, or all, was copied rather than translated
+    not_scored         pairs too long to count in perplexity and figures
     max_source_tokens  longer sources were split
     engine             what translated, in a few words
     comparison         with another model, see `against`
@@ -60,6 +62,8 @@ class Evaluation:
     figures: Mapping[str, Figure]
     split: int
     truncated: int
+    copied: int
+    not_scored: int
     max_source_tokens: int
     engine: str
     comparison: Significance | None = None
@@ -81,6 +85,8 @@ class Evaluation:
             "perplexity": self.perplexity,
             "split": self.split,
             "truncated": self.truncated,
+            "copied": self.copied,
+            "not_scored": self.not_scored,
             "max_source_tokens": self.max_source_tokens,
             "engine": self.engine,
         }
@@ -115,6 +121,13 @@ class Evaluation:
             )
         if self.truncated:
             yield f"{self.truncated:,} of {sources:,} outputs were ended by the maximum length, not by the model"
+        if self.copied:
+            yield (
+                f"{self.copied:,} of {sources:,} sources were copied, in part or as a whole: runs of one character and "
+                "other text that no model has learned, or lines longer than --max-line-characters"
+            )
+        if self.not_scored:
+            yield f"the perplexity is without {self.not_scored:,} pairs, longer than --max-line-characters"
 
     def examples(self, wanted: int) -> list[tuple[str, Sequence[str], str]]:
         """Return source, references and output of up to `wanted` sources, evenly over the test set."""
@@ -152,7 +165,8 @@ def evaluate(
     translations = _translate(translator, task.sources, search, tell)
     outputs = [translation.text for translation in translations]
     keep(outputs)
-    likelihood = translator.score(pairs)
+    scorable = [pair for pair, takes in zip(pairs, translator.scorable(pairs), strict=True) if takes]
+    likelihood = translator.score(scorable)
     return Evaluation(
         name=name,
         task=task,
@@ -162,9 +176,11 @@ def evaluate(
         perplexity=perplexity(
             sum(score.log_probability for score in likelihood), sum(score.tokens for score in likelihood)
         ),
-        figures=translator.figures(pairs),
+        figures=translator.figures(scorable),
         split=sum(translation.pieces > 1 for translation in translations),
         truncated=sum(translation.truncated for translation in translations),
+        copied=sum(translation.copied > 0 for translation in translations),
+        not_scored=len(pairs) - len(scorable),
         max_source_tokens=translator.max_source_tokens,
         engine=translator.engine,
         alignment=None if alignment is None else _score_alignment(translator, pairs, alignment),

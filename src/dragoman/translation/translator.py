@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, DEFAULT_SEARCH, SamplingConfig, SearchConfig
-from dragoman.text.lines import portions, with_prefixes
+from dragoman.search.results import Hypothesis, Piece
+from dragoman.text.lines import MAX_LINE_CHARACTERS, portions, with_prefixes
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import PairAnalyzer
+from dragoman.translation.assembly import translate_split
 from dragoman.translation.backend import inspectable_of, sampler_of
 from dragoman.translation.engine_choice import EngineName, PrecisionName
 from dragoman.translation.loading import load_parts
-from dragoman.translation.pieces import put_together, split_lines
-from dragoman.translation.results import Translation
+from dragoman.translation.pieces import split_lines
+from dragoman.translation.results import LineProgress, Translation
 
 if TYPE_CHECKING:
     from dragoman.alignment.heads import AlignmentHead
@@ -28,13 +30,15 @@ class Translator(PairAnalyzer):
     One line in gives one `Translation` out, in order. A line without text gives an empty one without asking the model.
     Line breaks inside a line (U+2028, U+0085, a lone CR, ...) and NUL count as spaces, in the output too. Lines of more
     than `max_source_tokens` tokens are split (see `segmenting`) and their pieces translated one by one: nothing is left
-    out. What a line gives does not depend on what else is translated at the same time (in torch, but for ties within
-    rounding).
+    out. What no model has learned, such as a run of one character, is copied in such a line (see `copying`); a line of
+    more than `max_line_characters` is copied as a whole. The `Translation` says so. What a line gives does not depend
+    on what else is translated at the same time (in torch, but for ties within rounding).
 
     Args:
         backend: the models; `loading` builds one from model directories.
         tokenizer: that of the models.
         max_source_tokens: longer lines are split.
+        max_line_characters: longer lines are copied.
     """
 
     @classmethod
@@ -63,6 +67,7 @@ class Translator(PairAnalyzer):
         threads: int | None = None,
         shortlist: bool = False,
         max_source_tokens: int | None = None,
+        max_line_characters: int = MAX_LINE_CHARACTERS,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Self:
         """Load a model directory, or an ensemble from several.
@@ -70,15 +75,16 @@ class Translator(PairAnalyzer):
         Probabilities of models that write in the same direction are averaged; what models of both directions find is
         ranked by both (see `TwoDirections`).
 
-        device             as torch names it ("cpu", "cuda:1"); "auto": the first GPU, or the CPU
-        engine             "native", compiled for this processor: one model, on a CPU; "torch": any number, anywhere;
-                           "auto": native where possible, else torch
-        precision          of the native engine: "fp32", "bf16", "int8", or "auto", its fastest
-        threads            of the native engine; None: one for each core
-        shortlist          of the native engine: a sentence uses its own part of the vocabulary, by the shortlist that
-                           `dragoman shortlist` learnt; faster, and a little worse
-        max_source_tokens  None: the longest sentence that every model has seen in training
-        batch_tokens       bounds a batch: see `NativeBackend`, `TorchBackend`
+        device               as torch names it ("cpu", "cuda:1"); "auto": the first GPU, or the CPU
+        engine               "native", compiled for this processor: one model, on a CPU; "torch": any number, anywhere;
+                             "auto": native where possible, else torch
+        precision            of the native engine: "fp32", "bf16", "int8", or "auto", its fastest
+        threads              of the native engine; None: one for each core
+        shortlist            of the native engine: a sentence uses its own part of the vocabulary, by the shortlist that
+                             `dragoman shortlist` learnt; faster, and a little worse
+        max_source_tokens    None: the longest sentence that every model has seen in training
+        max_line_characters  longer lines are copied
+        batch_tokens         bounds a batch: see `NativeBackend`, `TorchBackend`
 
         Raises UserError when a directory is no model directory, the vocabularies differ, or the device, engine or
         precision is not available.
@@ -93,7 +99,7 @@ class Translator(PairAnalyzer):
             batch_tokens=batch_tokens,
         )
         limit = loaded.trained_length if max_source_tokens is None else max_source_tokens
-        return cls(loaded.backend, loaded.tokenizer, max_source_tokens=limit)
+        return cls(loaded.backend, loaded.tokenizer, max_source_tokens=limit, max_line_characters=max_line_characters)
 
     def translate(
         self,
@@ -103,6 +109,7 @@ class Translator(PairAnalyzer):
         sampling: SamplingConfig | None = None,
         prefixes: Sequence[str | bytes] | None = None,
         alignment: AlignmentHead | None = None,
+        tell: Callable[[LineProgress], None] | None = None,
     ) -> list[Translation]:
         """Return one translation for each line, in order.
 
@@ -112,18 +119,32 @@ class Translator(PairAnalyzer):
         prefixes   one for each line: what its output begins with ("" for nothing). The first piece of a line that is
                    split gets it. White space at its ends does not count. Not for models that write from right to left
         alignment  the head that says which word comes from which, if that is wanted; computed in torch
+        tell       is called again and again while a line of many pieces is translated
 
         Raises FloatingPointError when a model's probabilities are not numbers.
         """
-        split = split_lines(lines, prefixes, self.tokenizer, self.max_source_tokens)
+        return list(self._translations(lines, search, sampling, prefixes, alignment, tell))
+
+    def _translations(
+        self,
+        lines: Sequence[str | bytes],
+        search: SearchConfig,
+        sampling: SamplingConfig | None,
+        prefixes: Sequence[str | bytes] | None,
+        alignment: AlignmentHead | None,
+        tell: Callable[[LineProgress], None] | None,
+    ) -> Iterator[Translation]:
+        split = split_lines(lines, prefixes, self.tokenizer, self.max_source_tokens, self.max_line_characters)
         # What is not possible is refused before the search.
         align = None if alignment is None else self._piece_aligner(alignment)
-        pieces = [piece for line in split for piece in line.pieces]
-        if sampling is None:
-            found = self.backend.search(pieces, search)
-        else:
-            found = sampler_of(self.backend).sample(pieces, search, sampling)
-        return put_together(split, found, self.tokenizer, align)
+        sampler = None if sampling is None else sampler_of(self.backend)
+
+        def find(pieces: Sequence[Piece]) -> list[list[Hypothesis]]:
+            if sampler is None or sampling is None:
+                return self.backend.search(pieces, search)
+            return sampler.sample(pieces, search, sampling)
+
+        yield from translate_split(split, find, self.tokenizer, align, tell)
 
     def translate_stream(
         self,
@@ -133,6 +154,7 @@ class Translator(PairAnalyzer):
         sampling: SamplingConfig | None = None,
         prefixes: Iterable[str | bytes] | None = None,
         alignment: AlignmentHead | None = None,
+        tell: Callable[[LineProgress], None] | None = None,
     ) -> Iterator[Translation]:
         """Yield one translation for each line, in order, from any number of lines; see `translate`.
 
@@ -143,13 +165,8 @@ class Translator(PairAnalyzer):
         """
         pairs = ((line, "") for line in lines) if prefixes is None else with_prefixes(lines, prefixes)
         for some in portions(pairs):
-            yield from self.translate(
-                [line for line, _ in some],
-                search=search,
-                sampling=sampling,
-                prefixes=[prefix for _, prefix in some],
-                alignment=alignment,
-            )
+            texts, begins = [line for line, _ in some], [prefix for _, prefix in some]
+            yield from self._translations(texts, search, sampling, begins, alignment, tell)
 
     def attention(
         self,

@@ -18,7 +18,7 @@ from dragoman.data.readers import (
     read_lines,
     read_pairs,
 )
-from dragoman.errors import UserError
+from dragoman.errors import CorpusError, UserError
 
 PAIRS = [
     Pair("Hello", "Hallo"),
@@ -90,6 +90,15 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_read_lines(tmp_path: Path, suffix: str, content: bytes, lines: list[bytes]) -> None:
     path = write(tmp_path / f"x.txt{suffix}", COMPRESS[suffix](content))
     assert list(read_lines(path)) == lines
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_line_of_too_many_bytes_is_named_and_what_comes_before_it_is_read(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"x.txt{suffix}", COMPRESS[suffix](b"a\n12345\n1234567\nb"))
+    lines = read_lines(path, longest=5)
+    assert [next(lines), next(lines)] == [b"a", b"12345"]
+    with pytest.raises(CorpusError, match=r":3: the line has more than 5 bytes"):
+        next(lines)
 
 
 def test_crlf_and_byte_order_mark_are_dropped_from_pairs(tmp_path: Path) -> None:

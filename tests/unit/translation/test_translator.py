@@ -14,12 +14,12 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.search.config import SamplingConfig, SearchConfig
-from dragoman.search.results import Piece
 from dragoman.text import lines as lines_module
-from dragoman.text.segmenting import join, segment, sentences
+from dragoman.text.segmenting import Segment, join, segment, sentences
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
+from dragoman.translation.assembly import translate_split
 from dragoman.translation.engine_choice import EngineName, choose_engine
-from dragoman.translation.pieces import SplitLine, put_together
+from dragoman.translation.pieces import SplitLine
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 from tests.support.small_translator import (
@@ -75,10 +75,8 @@ def test_output_is_one_line_even_if_the_model_says_line_breaks() -> None:
     breaks = [f"a{character}b" for character in "\n\r\u2028\u2029\x85\v\f\0\x1c"]
     # Past the clean-up of the input, straight to the pieces that the model copies.
     for ids in tokenizer().encode_source(breaks):
-        pieces = [Piece(ids, [])]
-        found = translator.backend.search(pieces, SHORT)
-        line = SplitLine(text="", pieces=pieces, cut=False, invalid_utf8=False)
-        (translation,) = put_together([line], found, tokenizer())
+        line = SplitLine(text="", segments=[Segment(ids)], invalid_utf8=False)
+        (translation,) = translate_split([line], lambda pieces: translator.backend.search(pieces, SHORT), tokenizer())
         assert [alternative.text for alternative in translation.alternatives] == [translation.text] == ["a b"]
 
 
@@ -146,7 +144,7 @@ def test_very_long_lines_are_translated_whole() -> None:
 
 def test_sentences_join_to_the_line_again() -> None:
     line = 'One. "Two!" Three?! Pi is 3.14 … four。five！」six？？ seven'
-    parts = sentences(line)
+    parts = list(sentences(line))
     assert "".join(parts) == line
     assert parts == [
         "One. ",
@@ -171,10 +169,9 @@ def test_segments_are_packed_as_full_as_they_go() -> None:
         return [list(map(ord, line)) for line in lines]
 
     line = "aaa. bb. cccc. " + "d" * 12 + ". ee."
-    found = segment(line, [0] * len(line), 10, lambda lines: characters(list(lines)))
-    assert found.cut
-    pieces = ["".join(map(chr, piece)) for piece in found.pieces]
-    assert pieces == ["aaa. bb.", "cccc.", "dddddd", "dddddd.", "ee."]
+    found = list(segment(line, 10, lambda lines: characters(list(lines))))
+    assert ["".join(map(chr, segment.ids)) for segment in found] == ["aaa. bb.", "cccc.", "dddddd", "dddddd.", "ee."]
+    assert [segment.cut for segment in found] == [False, False, True, True, False]
 
 
 def test_pieces_are_joined_without_spaces_in_scripts_that_have_none() -> None:
