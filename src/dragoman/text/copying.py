@@ -18,6 +18,8 @@ LONGEST_RUN = 64
 LONGEST_PERIOD = 8
 LONGEST_WORD = 256
 
+# Characters that are compared at a time: bounds memory.
+_BLOCK = 2**18
 # \w is a letter, a digit or "_". Begun at the beginning of a stretch only, and possessive: linear time.
 _NO_LETTERS = re.compile(rf"(?<![\W_])[\W_]{{{LONGEST_RUN + 1},}}+")
 _ENDLESS_WORD = re.compile(rf"(?<![!-~])[!-~]{{{LONGEST_WORD + 1},}}+")
@@ -31,9 +33,12 @@ def copied_stretches(line: str) -> list[tuple[int, int]]:
     if len(line) <= LONGEST_RUN:
         return []
     spans = [match.span() for pattern in (_NO_LETTERS, _ENDLESS_WORD) for match in pattern.finditer(line)]
-    codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    for period in range(1, LONGEST_PERIOD + 1):
-        spans += _repetitions(codes, period)
+    for begin in range(0, len(line), _BLOCK):
+        # Blocks overlap, so that every stretch of the least length is inside one of them.
+        block = line[begin : begin + _BLOCK + LONGEST_RUN]
+        codes = np.frombuffer(block.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        for period in range(1, LONGEST_PERIOD + 1):
+            spans += [(begin + start, begin + end) for start, end in _repetitions(codes, period)]
     merged: list[tuple[int, int]] = []
     for span in sorted(spans):
         start, end = _with_white_space(line, *span)

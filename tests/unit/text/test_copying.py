@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dragoman.text import copying
 from dragoman.text.copying import LONGEST_PERIOD, LONGEST_RUN, LONGEST_WORD, copied_stretches
 from dragoman.text.segmenting import first_words, join, segment
 
@@ -79,9 +80,15 @@ long_lines = st.lists(pieces_of_lines, max_size=6).map("".join)
 
 
 @settings(deadline=None)
-@given(long_lines)
-@example("a" * 64 + "b" * 65 + "a" * 64)
-def test_the_stretches_are_what_the_rule_says_and_the_rest_has_none(line: str) -> None:
+@given(long_lines, st.integers(1, 200))
+@example("a" * 64 + "b" * 65 + "a" * 64, 1)
+def test_the_stretches_are_what_the_rule_says_and_the_rest_has_none(line: str, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copying, "_BLOCK", block)
+        assert_rule(line)
+
+
+def assert_rule(line: str) -> None:
     spans = copied_stretches(line)
     assert all(start < end for start, end in spans)
     assert all(before[1] < after[0] for before, after in pairwise(spans))
