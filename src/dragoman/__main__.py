@@ -1,5 +1,32 @@
-"""python -m dragoman: the command line."""
+"""The command `dragoman`, and python -m dragoman: signals and streams are ready before anything heavy is imported."""
 
-from dragoman.cli import main
+import sys
 
-main()
+from dragoman.interrupts import Interrupts
+from dragoman.streams import break_output_off, open_standard_streams
+
+
+def main() -> None:
+    """Run the command line; exit with 0, or 1 (failure), 2 (user's mistake), 128 + signal."""
+    interrupts = Interrupts()
+    interrupts.install()
+    open_standard_streams()
+    from dragoman.cli import log_as_messages, run
+
+    log_as_messages()
+    status = 1
+    try:
+        interrupts.raising = True
+        status = run(sys.argv[1:])
+        interrupts.raising = False
+    except BaseException:
+        if interrupts.arrived is None:
+            raise
+    if interrupts.arrived is not None:
+        break_output_off()
+        status = 128 + interrupts.arrived
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -422,7 +422,7 @@ def test_mistakes_are_explained_without_a_traceback(
 
 
 def test_sigterm_saves_and_the_same_command_goes_on(workplace: Path) -> None:
-    command = [sys.executable, "-c", "from dragoman.cli import main; main()"]
+    command = [sys.executable, "-m", "dragoman"]
     command += ["train", str(workplace / "train.tsv"), "--validation", str(workplace / "valid.tsv")]
     command += ["--out", str(workplace / "stopped"), "--preset", "tiny", *SETTINGS, "--set=training.steps=100000"]
     log = workplace / "stopped/run/log.jsonl"
@@ -441,7 +441,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(workplace: Path) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error(workplace: Path) -> None:
     (workplace / "many.txt").write_text("one\n" * 5000)
-    command = [sys.executable, "-c", "from dragoman.cli import main; main()"]
+    command = [sys.executable, "-m", "dragoman"]
     command += ["translate", str(workplace / "model"), str(workplace / "many.txt"), "--beam", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

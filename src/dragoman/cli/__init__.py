@@ -1,6 +1,7 @@
 """The command line: one verb per job. No other room knows of it."""
 
-import os
+import errno
+import logging
 import sys
 from collections.abc import Sequence
 from functools import reduce
@@ -22,6 +23,8 @@ from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
 from dragoman.cli.translate import Translate
 from dragoman.errors import UserError
+from dragoman.printing import complain, printable
+from dragoman.streams import OutputError, drop_output
 
 
 class Verb(Protocol):
@@ -48,16 +51,63 @@ VERBS: dict[str, type[Verb]] = {
 }
 
 
-def main() -> None:
-    """Run the verb on the command line; exit with 0, or 1 (failure), 2 (user's mistake), 128 + signal."""
-    if sys.argv[1:] == ["--version"]:
-        print(f"dragoman {__version__}")
-        return
-    sys.exit(_run(read_arguments(sys.argv[1:])))
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say; return 0, or 1 (failure), 2 (the user's mistake), or what a verb exits with."""
+    status = 0
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+    except OutputError as error:
+        drop_output()
+        # A reader (head, less) that has seen enough is no failure.
+        if error.errno != errno.EPIPE:
+            complain(error)
+            status = status or 1
+    return status
 
 
 def read_arguments(arguments: Sequence[str]) -> Verb:
     """Return the verb that the command line names, with its options; exit with 2 when they fit no verb."""
+    escaped = [printable(argument) for argument in arguments]
+    if escaped != list(arguments):
+        # What is wrong is then reported in a form that can be printed.
+        _parse(escaped)
+    return _parse(arguments)
+
+
+def log_as_messages() -> None:
+    """Let what the package logs be printed like its other messages."""
+    logger = logging.getLogger("dragoman")
+    logger.addHandler(_Messages())
+    logger.propagate = False
+
+
+class _Messages(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(record.getMessage())
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        if list(arguments) == ["--version"]:
+            print(f"dragoman {__version__}")
+        else:
+            read_arguments(arguments).run()
+    except SystemExit as leaving:
+        # After --help, an argument that fits nothing, or a training that was stopped.
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except OutputError:
+        raise
+    except UserError as error:
+        complain(error)
+        return 2
+    except (OSError, FloatingPointError) as error:
+        complain(error)
+        return 1
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> Verb:
     verbs: list[Any] = [Annotated[cls, tyro.conf.subcommand(name)] for name, cls in VERBS.items()]
     verb: Verb = tyro.cli(
         reduce(or_, verbs),
@@ -67,22 +117,3 @@ def read_arguments(arguments: Sequence[str]) -> Verb:
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff, tyro.conf.UseAppendAction),
     )
     return verb
-
-
-def _run(verb: Verb) -> int:
-    try:
-        verb.run()
-        sys.stdout.flush()
-    except UserError as error:
-        print(f"dragoman: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. Nothing may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (OSError, FloatingPointError) as error:
-        print(f"dragoman: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0

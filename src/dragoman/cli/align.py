@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from dragoman.printing import printable
+
 
 @dataclass(frozen=True, kw_only=True)
 class Align:
@@ -51,6 +53,8 @@ class Align:
             if study.lexicon_pairs is None
             else f"links that lexicons of {study.lexicon_pairs:,} pairs agree on"
         )
-        print(f"on the first {study.pairs:,} pairs of {self.corpus}, judged by {study.links:,} {compared_with}")
+        print(
+            f"on the first {study.pairs:,} pairs of {printable(self.corpus)}, judged by {study.links:,} {compared_with}"
+        )
         study.best.save(self.model)
-        print(f"{self.model / ALIGNMENT_FILE}: {study.best}")
+        print(f"{printable(self.model / ALIGNMENT_FILE)}: {study.best}")

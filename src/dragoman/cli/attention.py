@@ -12,6 +12,7 @@ from tyro.conf import Positional
 
 from dragoman.attention_page.kinds import Kind
 from dragoman.errors import SettingsError, StorageError
+from dragoman.printing import printable
 
 if TYPE_CHECKING:
     from dragoman.attention_page.statistics import HeadStudy
@@ -99,7 +100,7 @@ class Attention:
         head = None if self.layer is None or self.head is None else Head(self.kind, self.layer - 1, self.head - 1)
         with _written(out):
             attention.save(out, kind=self.kind, head=head)
-        print(f"{attention.text}\n{attention.translation}\n{out}")
+        print(printable(attention.text), printable(attention.translation), printable(out), sep="\n")
 
     def _serve(self, translator: Translator) -> None:
         from dragoman.serving.attention import AttentionServer
@@ -120,7 +121,8 @@ class Attention:
         with _written(out):
             save_report(study, f"The heads of {self.model} on {self.text}", out)
         print(text_table(study))
-        print(f"on {study.sentences:,} pairs of {self.text}, loss {study.loss:.3f} nats per token\n{out}")
+        print(f"on {study.sentences:,} pairs of {printable(self.text)}, loss {study.loss:.3f} nats per token")
+        print(printable(out))
         if left_out:
             print(f"{left_out:,} pairs were left out: empty, or longer than any in training")
         if self.prune:

@@ -9,6 +9,7 @@ import tyro
 from tyro.conf import Positional
 
 from dragoman.cli.choices import one_of, studies
+from dragoman.printing import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,4 +70,4 @@ class Compare:
             sys.exit(128 + stopped.signal_number)
         write_report(comparison, self.out)
         print(markdown(comparison), end="")
-        print(f"\npage: {self.out / 'comparison.html'}   picture: {self.out / 'comparison.png'}")
+        print(f"\npage: {printable(self.out / 'comparison.html')}   picture: {printable(self.out / 'comparison.png')}")

@@ -8,6 +8,8 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
+from dragoman.printing import printable
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListCorpora:
@@ -50,7 +52,7 @@ class Fetch:
         with Console(stderr=True).status("") as status:
             files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs, on_progress=status.update)
         parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())
-        print(f"{files.directory}: {parts}{' (already there)' if files.already_there else ''}")
+        print(f"{printable(files.directory)}: {parts}{' (already there)' if files.already_there else ''}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from dragoman.printing import printable
 from dragoman.search.config import SearchConfig
 
 
@@ -47,4 +48,5 @@ class Distill:
                 tell=lambda done: progress.update(task, completed=done),
             )
         write_pairs(self.out, pairs)
-        print(f"{self.out}: {len(pairs):,} pairs; {len(sources) - len(pairs):,} sources were too long or ran on")
+        left_out = len(sources) - len(pairs)
+        print(f"{printable(self.out)}: {len(pairs):,} pairs; {left_out:,} sources were too long or ran on")

@@ -11,6 +11,7 @@ from tyro.conf import Positional
 
 from dragoman.cli.choices import EngineName, PrecisionName, metrics, one_of
 from dragoman.errors import CorpusError, SettingsError
+from dragoman.printing import printable
 from dragoman.search.config import SearchConfig
 from dragoman.text.lines import MAX_LINE_CHARACTERS
 
@@ -101,7 +102,7 @@ class Evaluate:
                 translator,
                 pairs,
                 task,
-                name=" + ".join(map(str, (self.model, *self.ensemble))),
+                name=" + ".join(map(printable, (self.model, *self.ensemble))),
                 search=SearchConfig(beam=self.beam, length_penalty=self.length_penalty),
                 alignment=alignment,
                 keep=lambda outputs: self._write([outputs[row] for row in task.rows]),
@@ -149,18 +150,18 @@ class Evaluate:
         print(found.table())
         count = len(found.task.sources)
         sources = "" if count == pairs else f" with {count:,} sources"
-        print(f"on {pairs:,} pairs{sources} of {self.test}, beam {self.beam}; {found.engine}")
+        print(f"on {pairs:,} pairs{sources} of {printable(self.test)}, beam {self.beam}; {found.engine}")
         for note in found.notes():
             print(note)
         if details := found.scores.details():
             print(f"\n{details}")
         if found.comparison is not None:
-            print(f"\nagainst {self.against}:\n{found.comparison.table()}")
+            print(f"\nagainst {printable(self.against)}:\n{found.comparison.table()}")
         for source, references, output in found.examples(self.examples):
-            print(f"\nsource       {source}")
+            print(f"\nsource       {printable(source)}")
             for reference in references:
-                print(f"reference    {reference}")
-            print(f"translation  {output}")
+                print(f"reference    {printable(reference)}")
+            print(f"translation  {printable(output)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from dragoman.printing import printable
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quantize:
@@ -22,4 +24,4 @@ class Quantize:
 
         quantize_model(self.model, self.out)
         before, after = ((directory / WEIGHTS_FILE).stat().st_size / 1e6 for directory in (self.model, self.out))
-        print(f"{self.out}: weights of {after:.1f} MB instead of {before:.1f} MB")
+        print(f"{printable(self.out)}: weights of {after:.1f} MB instead of {before:.1f} MB")

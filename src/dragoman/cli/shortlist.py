@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from dragoman.printing import printable
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearnShortlist:
@@ -41,6 +43,6 @@ class LearnShortlist:
         shortlist.save(self.model)
         own = len(shortlist.likely) / corpus.source_vocabulary
         print(
-            f"{self.model / SHORTLIST_FILE}: of {corpus.target_vocabulary:,} subwords, {len(shortlist.always)} for "
-            f"every sentence and {own:.0f} more for each of its subwords"
+            f"{printable(self.model / SHORTLIST_FILE)}: of {corpus.target_vocabulary:,} subwords, "
+            f"{len(shortlist.always)} for every sentence and {own:.0f} more for each of its subwords"
         )

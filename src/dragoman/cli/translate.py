@@ -11,6 +11,7 @@ from tyro.conf import Positional
 
 from dragoman.cli.choices import EngineName, PrecisionName
 from dragoman.errors import SettingsError
+from dragoman.printing import complain
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
 from dragoman.text.lines import MAX_LINE_CHARACTERS
 
@@ -127,7 +128,7 @@ class Translate:
             line = _as_json(translation) if self.json else _as_text(translation)
             sys.stdout.buffer.write(line.encode() + b"\n")
             for warning in _warnings(translation):
-                print(f"line {number}: {warning}", file=sys.stderr)
+                complain(f"line {number}: {warning}")
 
     def _sampling(self) -> SamplingConfig | None:
         if not self.sample:

@@ -19,6 +19,7 @@ from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import preset, read_model_config
+from dragoman.printing import complain
 from dragoman.run.config import draft, read_settings
 from dragoman.run.plan import Plan, load_plan
 from dragoman.settings import differences, merge, to_mapping
@@ -237,7 +238,7 @@ def _work(trial: Trial) -> None:
     except Stopped:
         sys.exit(1)
     except UserError as error:
-        print(f"dragoman: {error}", file=sys.stderr)
+        complain(error)
         sys.exit(2)
 
 
@@ -255,9 +256,8 @@ def _remember(out: Path, request: dict[str, Any]) -> None:
         changed = differences(asked, request)
         if changed:
             raise SettingsError(
-                f"{out} holds another comparison:\n  "
-                + "\n  ".join(changed)
-                + "\ngive the same command to go on with it, or another --out"
+                f"{out} holds another comparison: {'; '.join(changed)}; give the same command to go on with it, or "
+                "another --out"
             )
         return
     if out.exists() and not path.exists() and (not out.is_dir() or any(out.iterdir())):

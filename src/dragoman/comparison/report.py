@@ -17,6 +17,7 @@ from dragoman import __version__
 from dragoman.comparison.compare import Comparison
 from dragoman.comparison.trial import Point, Result
 from dragoman.files import write_atomically
+from dragoman.printing import printable
 
 # Told apart by the colour-blind too (Okabe and Ito 2008), and in grey by their markers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -58,10 +59,10 @@ def tables(comparison: Comparison) -> list[tuple[str, Sequence[Result]]]:
 def conditions(comparison: Comparison) -> list[str]:
     """What was run on what, line by line."""
     request = comparison.request
-    corpora = ", ".join(Path(part).name for name in request["corpora"] for part in name.split(","))
+    corpora = ", ".join(printable(Path(part).name) for name in request["corpora"] for part in name.split(","))
     test = request["test"]
     where = (
-        f"on {Path(test.split(',')[0]).name}"
+        f"on {printable(Path(test.split(',')[0]).name)}"
         if test
         else "on the validation pairs, which also chose the weights: give a test corpus for figures to be believed"
     )

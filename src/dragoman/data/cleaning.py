@@ -77,6 +77,13 @@ class CleaningReport:
             # The start is enough, and a megabyte on a line must not be kept.
             self.examples[rule].append(Pair(_start(pair.source), _start(pair.target)))
 
+    def sentence(self) -> str:
+        """Return the counts in a sentence."""
+        dropped = {rule: count for rule, count in self.dropped.items() if count}
+        by_rule = f" ({', '.join(f'{rule} {count:,}' for rule, count in dropped.items())})" if dropped else ""
+        total = sum(dropped.values())
+        return f"{self.kept + total:,} pairs read, {self.kept:,} kept, {total:,} dropped{by_rule}"
+
     def table(self) -> str:
         """The report as lines of plain text."""
         dropped = sum(self.dropped.values())

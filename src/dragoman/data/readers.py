@@ -4,6 +4,7 @@ Every file may be compressed, with gzip or zstandard. Files are read as bytes, a
 split at line feeds only: memory is bounded by `LONGEST_LINE`. Errors name the file and the line.
 """
 
+import errno
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -112,6 +113,10 @@ def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
                     line = line[:-1].removesuffix(b"\r")
                 yield line
     except OSError as error:
+        if error.errno == errno.EBADF and path == "-":
+            raise CorpusError(
+                "standard input cannot be read: it is closed; name a file, or pipe text into it"
+            ) from error
         if error.errno is not None:
             raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
         # pyarrow's errors about the compressed stream have no number.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.models.description import ModelDescription
+from dragoman.printing import printable
 from dragoman.training.validation import Validation
 from dragoman.version import __version__
 
@@ -26,7 +27,7 @@ def model_card(
     )
     order = "| writes | from the last token to the first |\n" if description.right_to_left else ""
     # Names only: a path of the machine that trained is nobody's business.
-    names = ", ".join(Path(part).name for name in corpora for part in name.split(","))
+    names = ", ".join(printable(Path(part).name) for name in corpora for part in name.split(","))
     return f"""# A translation model: {languages}
 
 Made with Dragoman {__version__}. With this directory as MODEL:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from dragoman.data.readers import parse_corpus
 from dragoman.device import return_freed_memory
@@ -69,9 +70,8 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
     changed = differences(*without_files)
     if changed:
         raise SettingsError(
-            f"{run.parent} holds a run with other settings:\n  "
-            + "\n  ".join(changed)
-            + "\ngive the same command to go on with it, or another --out to start anew"
+            f"{run.parent} holds a run with other settings: {'; '.join(changed)}; give the same command to go on with "
+            "it, or another --out to start anew"
         )
     return plan
 
@@ -108,7 +108,7 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
     text = write_clean_text(
         request["corpora"], request["validation"], known.cleaning, known.data, run / "text", console
     )
-    console.print(text.report.table(), highlight=False)
+    console.print(Text(text.report.table()))
     size = CorpusSize(pairs=text.training_pairs, characters=text.characters)
     config = resolve(user, size).run
     with console.status("learning the subwords"):

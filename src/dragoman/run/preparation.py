@@ -75,7 +75,7 @@ def write_clean_text(
                 validation_file.write(_line(pair))
                 validated += 1
     if training == 0:
-        raise CorpusError(f"no pairs are left to train on in {', '.join(corpora)}\n{report.table()}")
+        raise CorpusError(f"no pairs are left to train on in {', '.join(corpora)}: {report.sentence()}")
     if validated == 0:
         raise CorpusError(
             f"no pairs are left to validate on in {validation}"

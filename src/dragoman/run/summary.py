@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from dragoman.printing import printable
 from dragoman.run.plan import Plan
 from dragoman.training.events import number_of, read_events
 from dragoman.training.metrics import headline
@@ -38,14 +39,15 @@ def closing(outcome: Outcome, out: Path) -> str:
     if outcome.skipped:
         back = f", {outcome.rollbacks} returns to a checkpoint" if outcome.rollbacks else ""
         why += f"; {outcome.skipped} updates not applied, as they were not finite{back}"
+    shown = printable(out)
     metric = headline(outcome.best.values())
     events = read_events(out / "run" / "log.jsonl")
     course = [number_of(event, metric.name) for event in events if event["event"] == "validation"]
     return (
         f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
         f"best at update {outcome.best_step:,}: validation {outcome.best.sentence()}\n"
-        f"model:  {out}\n"
-        f"curves: {out / 'run' / 'curves.png'}   {metric.label} {sparkline(course)}\n"
-        f"next:   dragoman translate {out} FILE\n"
-        f"        dragoman evaluate {out} TEST.tsv --examples 10"
+        f"model:  {shown}\n"
+        f"curves: {printable(out / 'run' / 'curves.png')}   {metric.label} {sparkline(course)}\n"
+        f"next:   dragoman translate {shown} FILE\n"
+        f"        dragoman evaluate {shown} TEST.tsv --examples 10"
     )

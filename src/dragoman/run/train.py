@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.text import Text
 from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
@@ -19,6 +20,7 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.registry import architecture_of, build_model
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import save_model
+from dragoman.printing import printable
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
@@ -69,7 +71,7 @@ def train(
             with _nothing_left_on_failure(out, run):
                 plan = make_plan(request, out, run, console)
         else:
-            console.print(f"going on with the run in {out}", highlight=False)
+            console.print(Text(f"going on with the run in {printable(out)}"))
         return _train(plan, out, console)
 
 

@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
 
+from dragoman.printing import printable
 from dragoman.training.metrics import METRICS
 from dragoman.training.validation import Validation
 
@@ -66,9 +67,8 @@ class Display:
         )
         for sample in validation.samples[:2]:
             self._console.print(
-                f"         {escape(sample.given)}  →  {escape(sample.output)}",
+                Text(f"         {printable(sample.given)}  →  {printable(sample.output)}"),
                 style="dim",
-                highlight=False,
                 overflow="ellipsis",
                 no_wrap=True,
             )
@@ -77,4 +77,4 @@ class Display:
 
     def trouble(self, step: int, message: str) -> None:
         """Print what went wrong and was dealt with."""
-        self._console.print(f"update {step:,}: {message}", style="yellow", highlight=False, markup=False)
+        self._console.print(Text(f"update {step:,}: {printable(message)}"), style="yellow")

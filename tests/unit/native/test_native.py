@@ -249,8 +249,8 @@ def test_translating_does_not_import_torch(tmp_path: Path) -> None:
     directory = translator_directory(tmp_path)
     (tmp_path / "lines.txt").write_text("the lamp\n")
     from_python = f"dragoman.Translator.load({str(directory)!r}, device='cpu').translate(['the lamp'])"
-    arguments = ["dragoman", "translate", str(directory), str(tmp_path / "lines.txt"), "--device", "cpu"]
-    verb = f"sys.argv = {arguments!r}; atexit.register(check); cli.main()"
+    arguments = ["translate", str(directory), str(tmp_path / "lines.txt"), "--device", "cpu"]
+    verb = f"atexit.register(check); cli.run({arguments!r})"
     check = "check = lambda: os._exit('torch' in sys.modules)"
     for code in (from_python, verb):
         program = f"import atexit, dragoman, os, sys; from dragoman import cli; {check}; {code}; check()"
