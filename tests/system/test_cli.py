@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -21,6 +22,7 @@ from dragoman.text.subwords import EOS
 from dragoman.training.checkpoint import load_checkpoint
 from dragoman.translation.engine_choice import choose_engine
 from tests.support.command_line import SETTINGS, dragoman, make_workplace
+from tests.support.processes import dragoman_process
 
 
 @pytest.fixture(scope="module")
@@ -421,18 +423,18 @@ def test_mistakes_are_explained_without_a_traceback(
     assert "Traceback" not in errors
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(workplace: Path) -> None:
-    command = [sys.executable, "-m", "dragoman"]
-    command += ["train", str(workplace / "train.tsv"), "--validation", str(workplace / "valid.tsv")]
+def test_ctrl_c_saves_and_the_same_command_goes_on(workplace: Path) -> None:
+    command = dragoman_process("train", workplace / "train.tsv", "--validation", workplace / "valid.tsv")
     command += ["--out", str(workplace / "stopped"), "--preset", "tiny", *SETTINGS, "--set=training.steps=100000"]
     log = workplace / "stopped/run/log.jsonl"
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         while not log.exists():
             assert process.poll() is None, process.communicate()[1].decode()
             time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
+        # To the whole group, as a terminal does.
+        os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 128 + signal.SIGTERM
+    assert process.returncode == 128 + signal.SIGINT
     assert "the same command goes on" in errors
     # The one before the first update, and the one at the end.
     _, checkpoint = sorted((workplace / "stopped/run/checkpoints").glob("step-*"))

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dragoman.printing import complain
 from dragoman.run.config import draft, read_settings
 from dragoman.run.plan import Plan, load_plan
 from dragoman.settings import differences, merge, to_mapping
+from dragoman.streams import open_standard_streams
 from dragoman.training.stopping import Stopped, StopRequest, stop_requests
 
 REQUEST_FILE = "study.json"
@@ -110,7 +112,10 @@ def compare(
     _remember(out, request)
     with stop_requests() as stop:
         trials = _Trials(tuple(corpora), validation, test, out, console, stop)
-        return _run(chosen, request, first, trials)
+        comparison = _run(chosen, request, first, trials)
+        if stop.signal_number is not None:
+            raise Stopped(stop.signal_number, 0)
+    return comparison
 
 
 def reference_settings(reference: Variant, settings: Mapping[str, Any], minutes: float) -> dict[str, Any]:
@@ -214,25 +219,40 @@ class _Trials:
         return result
 
     def _wait_for(self, process: BaseProcess) -> None:
-        """Run a process; a signal to this one is passed on, so that it can save.
+        """Run a process; a signal to this one is passed on as SIGTERM, so that it can save. A second signal kills it.
 
         Raises:
             Stopped: when there was a signal.
         """
         if self.stop.signal_number is None:
-            process.start()
-            while process.is_alive():
-                process.join(timeout=0.2)
-                # From a terminal, Ctrl-C reaches both: a SIGTERM beside it would be the other's second signal.
-                if self.stop.signal_number == signal.SIGTERM:
-                    process.terminate()
-                    process.join()
+            try:
+                _start_deaf_to_interrupts(process)
+                while process.is_alive():
+                    process.join(timeout=0.2)
+                    if self.stop.signal_number is not None:
+                        process.terminate()
+                        process.join()
+            finally:
+                if process.is_alive():
+                    process.kill()
         if self.stop.signal_number is not None:
             raise Stopped(self.stop.signal_number, 0)
 
 
+def _start_deaf_to_interrupts(process: BaseProcess) -> None:
+    """Start a process that a terminal's Ctrl-C does not reach: whoever started it tells it to stop, and only once."""
+    # It unblocks the signals when it starts.
+    resource_tracker.ensure_running()
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
 def _work(trial: Trial) -> None:
     """In the process of a trial."""
+    open_standard_streams()
     try:
         run_trial(trial)
     except Stopped:

@@ -92,7 +92,8 @@ def _nothing_left_on_failure(out: Path, run: Path) -> Iterator[None]:
     except BaseException:
         for part in ("text", "prepared"):
             shutil.rmtree(run / part, ignore_errors=True)
-        for file in (run / "lock", *out.glob("tokenizer*.model")):
+        # The lock last: without it, what an interrupt leaves here would be taken for somebody's files.
+        for file in (*out.glob("tokenizer*.model"), run / "lock"):
             file.unlink(missing_ok=True)
         for folder in (run, out):
             with suppress(OSError):
@@ -133,15 +134,27 @@ def _train(plan: Plan, out: Path, console: Console) -> Outcome:
             keep_best=_keeper(plan, out, tokenizer, parameters),
             observers=observers,
         )
-        try:
-            with deterministic_algorithms(config.training.deterministic):
-                return trainer.run()
-        finally:
-            if (run / "log.jsonl").exists():
-                # Not before: what draws takes 40 MB, which training need not carry.
-                from dragoman.training.curves import draw_curves
+        with _curves_drawn(run), deterministic_algorithms(config.training.deterministic):
+            return trainer.run()
 
-                draw_curves(run / "log.jsonl", run / "curves.png")
+
+@contextmanager
+def _curves_drawn(run: Path) -> Iterator[None]:
+    """Draw the learning curves when training has ended, stopped or failed; not when a second signal breaks it off."""
+    try:
+        yield
+    except Exception:
+        _draw_curves(run)
+        raise
+    _draw_curves(run)
+
+
+def _draw_curves(run: Path) -> None:
+    if (run / "log.jsonl").exists():
+        # Not before: what draws takes 40 MB, which training need not carry.
+        from dragoman.training.curves import draw_curves
+
+        draw_curves(run / "log.jsonl", run / "curves.png")
 
 
 def _open(plan: Plan, out: Path) -> tuple[Tokenizer, PreparedCorpus]:

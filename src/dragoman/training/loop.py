@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Generic
@@ -29,7 +29,7 @@ from dragoman.training.recovery import Recovery, Update
 from dragoman.training.reporting import Observer, Reporter
 from dragoman.training.schedule import ScheduleConfig, learning_rate
 from dragoman.training.selection import KeepBest, Selection
-from dragoman.training.stopping import Stopped, StopRequest, stop_requests
+from dragoman.training.stopping import BrokenOff, Stopped, StopRequest, stop_requests
 
 LOG_EVERY = 10
 # Batches of all lengths leave holes in memory, half as much again as what is in use.
@@ -99,23 +99,33 @@ class Trainer(Generic[M, B]):
         """Train until the budget or the patience is spent, and return how it went.
 
         Raises:
-            Stopped: after SIGINT or SIGTERM; everything is saved, `run` again goes on.
+            Stopped: after SIGINT or SIGTERM; everything is saved, `run` again goes on from there.
             UserError: when the loss is repeatedly not finite, a checkpoint cannot be written, or a single
                 example does not fit into memory.
         """
-        self._restore_or_begin()
         with stop_requests() as request:
-            if not self.budget.finished():
-                self._rehearse()
-            while not self.budget.finished():
-                # Started again after a rollback, which moves the cursor.
-                with closing(self._groups()) as groups:
-                    self._train_on(groups, request)
-        if not self.state.progress.finished:
-            self.selection.try_average_of_last(self.checkpoints, self.config.average_last)
+            with suppress(BrokenOff):
+                self._run(request)
+            if request.signal_number is not None:
+                raise Stopped(request.signal_number, self.state.progress.step)
+        return self._outcome()
+
+    def _run(self, request: StopRequest) -> None:
+        self._restore_or_begin()
+        if not self.budget.finished():
+            self._rehearse()
+            if self.budget.validation_due():
+                # A signal broke it off.
+                self._validate(request)
+                self.save()
+        while not self.budget.finished() and request.signal_number is None:
+            # Started again after a rollback, which moves the cursor.
+            with closing(self._groups()) as groups:
+                self._train_on(groups, request)
+        if request.signal_number is None and not self.state.progress.finished:
+            self.selection.try_average_of_last(self.checkpoints, self.config.average_last, request)
             self.state.progress.finished = True
             self.save()
-        return self._outcome()
 
     def update(self, batches: Sequence[B]) -> None:
         """Make one update with the gradient of all `batches`."""
@@ -176,14 +186,14 @@ class Trainer(Generic[M, B]):
                 yield [batch for batch, _ in group], group[-1][1]
 
     def _train_on(self, groups: Iterator[tuple[list[B], Cursor]], request: StopRequest) -> None:
-        """Train until the run is finished, or goes back to a checkpoint."""
+        """Train until the run is finished, goes back to a checkpoint, or is to stop; it is saved then."""
         saved_at = time.monotonic()
         for batches, cursor in groups:
             self.update(batches)
             self.state.progress.cursor = cursor
             # Read once: a signal that comes later is handled after the next update.
-            signal, validate = request.signal_number, self.budget.validation_due()
-            save = validate or signal is not None or time.monotonic() - saved_at > self.checkpoint_seconds
+            stop, validate = request.signal_number is not None, self.budget.validation_due()
+            save = validate or stop or time.monotonic() - saved_at > self.checkpoint_seconds
             if save:
                 self.recovery.read()
             if self.recovery.needed():
@@ -191,16 +201,22 @@ class Trainer(Generic[M, B]):
                 self.save()
                 return
             if validate:
-                self.selection.validate(self.budget)
+                self._validate(request)
             if save:
                 self.save()
                 saved_at = time.monotonic()
             if validate:
                 self.forecast.validated()
-            if signal is not None:
-                raise Stopped(signal, self.state.progress.step)
-            if self.budget.finished():
+            if stop or self.budget.finished():
                 return
+
+    def _validate(self, request: StopRequest) -> None:
+        try:
+            self.selection.validate(self.budget, request)
+        except BrokenOff:
+            # Before the validation: it is the first thing when the run goes on.
+            self.save()
+            raise
 
     def _report(self, rate: float) -> None:
         progress = self.state.progress

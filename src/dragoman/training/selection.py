@@ -13,6 +13,7 @@ from dragoman.training.checkpoint import average_states, checkpoint_path, load_c
 from dragoman.training.objective import B, M, Objective
 from dragoman.training.progress import RunState
 from dragoman.training.reporting import Reporter
+from dragoman.training.stopping import StopRequest
 from dragoman.training.validation import Validation
 
 # Called with the weights, their step, and how good they are.
@@ -30,22 +31,32 @@ class Selection(Generic[M, B]):
     keep_best: KeepBest
     reporter: Reporter
 
-    def validate(self, budget: Budget) -> None:
-        """Validate the present weights, or their moving average if the run keeps one."""
+    def validate(self, budget: Budget, stop: StopRequest) -> None:
+        """Validate the present weights, or their moving average if the run keeps one.
+
+        Raises:
+            BrokenOff: when a signal arrives before the validation has ended; nothing has changed then.
+        """
         progress, average = self.state.progress, self.state.average
         self.model.eval()
         if average is None:
-            validation, weights = self.objective.validate(self.model), weights_of(self.model)
+            with stop.breaking_off():
+                validation = self.objective.validate(self.model)
+            weights = weights_of(self.model)
         else:
-            with average.swapped_in(self.model):
+            with average.swapped_in(self.model), stop.breaking_off():
                 validation = self.objective.validate(self.model)
             weights = average.weights
         progress.validations = budget.validations_passed()
         progress.validated_steps += (progress.step,)
         self._consider(validation, weights, of_average=False)
 
-    def try_average_of_last(self, checkpoints: Path, count: int) -> None:
-        """Validate the mean of the weights at the last `count` validations."""
+    def try_average_of_last(self, checkpoints: Path, count: int, stop: StopRequest) -> None:
+        """Validate the mean of the weights at the last `count` validations.
+
+        Raises:
+            BrokenOff: when a signal arrives before the validation has ended.
+        """
         steps = self.state.progress.validated_steps[-count:]
         if count < 2 or len(steps) < 2:
             return
@@ -54,7 +65,9 @@ class Selection(Generic[M, B]):
         own = {name: tensor.clone() for name, tensor in weights_of(self.model).items()}
         set_weights(self.model, average, "the average of the last checkpoints")
         self.model.eval()
-        self._consider(self.objective.validate(self.model), weights_of(self.model), of_average=True)
+        with stop.breaking_off():
+            validation = self.objective.validate(self.model)
+        self._consider(validation, weights_of(self.model), of_average=True)
         set_weights(self.model, own, "the last weights")
 
     def _consider(self, validation: Validation, weights: dict[str, Tensor], *, of_average: bool) -> None:
