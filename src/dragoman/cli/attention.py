@@ -119,7 +119,7 @@ class Attention:
         pairs, left_out = read_study_pairs(self.text, self.sentences, translator.fits)
         study = _watched_study(translator, pairs)
         with _written(out):
-            save_report(study, f"The heads of {self.model} on {self.text}", out)
+            save_report(study, f"The heads of {printable(self.model)} on {printable(self.text)}", out)
         print(text_table(study))
         print(f"on {study.sentences:,} pairs of {printable(self.text)}, loss {study.loss:.3f} nats per token")
         print(printable(out))

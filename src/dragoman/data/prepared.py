@@ -136,7 +136,8 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
     lengths: list[npt.NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
     read = 0
     block = _Block.empty(np.dtype(np.uint16 if fits else np.int32))
-    with pa.ipc.new_file(directory / "subwords.arrow", schema) as writer:
+    # Opened here: pyarrow takes no path that is not UTF-8.
+    with (directory / "subwords.arrow").open("wb") as file, pa.ipc.new_file(file, schema) as writer:
 
         def write(rows: int) -> None:
             nonlocal block
@@ -156,7 +157,7 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
     table = np.concatenate(lengths)
     columns = [pa.array(column) for column in table.T]
     both = pa.record_batch(columns, names=["source", "target"])
-    with pa.ipc.new_file(directory / "lengths.arrow", both.schema) as writer:
+    with (directory / "lengths.arrow").open("wb") as file, pa.ipc.new_file(file, both.schema) as writer:
         writer.write_batch(both)
 
     meta = PreparedMeta(
