@@ -18,7 +18,16 @@ def test_a_run_in_a_folder_of_any_name(
     lines = [f"{pair.source} [/b]\t{pair.target} [red]\n" for pair in split_numbers()[0][:300]]
     # The second is dropped as a duplicate, and shown as an example of that.
     corpus.write_text("".join([lines[0], *lines]), encoding="utf-8")
-    command = ("train", corpus, "--out", folder / "model", "--preset", "tiny", *SETTINGS, "--set=training.steps=4")
+    command: tuple[str | Path, ...] = (
+        "train",
+        corpus,
+        "--out",
+        folder / "model",
+        "--preset",
+        "tiny",
+        *SETTINGS,
+        "--set=training.steps=4",
+    )
     for _ in range(2):
         assert dragoman(monkeypatch, *command) == 0
         output, errors = capfd.readouterr()
