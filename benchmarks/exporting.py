@@ -27,7 +27,7 @@ def weights_of(directory: Path) -> dict[str, Any]:
     assert isinstance(model, TransformerConfig)
     assert (model.norm_placement, model.positions, model.tied_embeddings) == ("pre", "sinusoidal", "three-way")
     assert (model.norm, model.activation, model.attention_bias) == ("layer", "relu", False)
-    with open_weights(directory) as weights:
+    with open_weights(directory, model) as weights:
         return {name: weights.read(name) for name in weights.names}
 
 

@@ -4,6 +4,8 @@ Every message says what was wrong, where (file and line when there is one) and w
 without a traceback and exits with status 2.
 """
 
+import reprlib
+
 
 class UserError(ValueError):
     """Something that the user gave cannot be used. Raise one of the classes below; catch this one for all of them."""
@@ -23,3 +25,12 @@ class ModelError(UserError):
 
 class StorageError(UserError):
     """Files that Dragoman writes cannot be written or read: checkpoints, runs, logs, outputs; a full disk, a lock."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def quoted(value: object) -> str:
+    """Return a value from a file as a message shows it: escaped, so that it cannot pass for our words, and not long."""
+    return _SHORT.repr(value)

@@ -6,20 +6,59 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import StorageError, UserError
+from dragoman.errors import StorageError, UserError, quoted
 
 _TEMPORARY = ".tmp-dragoman-"
+# A JSON file has a few kilobytes; what is read of one takes up to 20 times its size in memory.
+LARGEST_JSON = 1 << 20
+
+
+def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
+    """Open a regular file for reading; a pipe or a device is neither waited for nor read.
+
+    Args:
+        path: the file.
+        follow: take a link to a regular file too.
+
+    Raises OSError when it is something else, or cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, largest: int, *, follow: bool = True) -> bytes:
+    """Return the bytes of a regular file; see `open_regular`.
+
+    Raises OSError also when it has more than `largest` bytes; no more are read.
+    """
+    with open_regular(path, follow=follow) as file:
+        data = file.read(largest + 1)
+    if len(data) > largest:
+        raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
+    return data
 
 
 def read_json_object(path: Path, *, missing: str, error: type[UserError], advice: str = "") -> dict[str, Any]:
     """Return the object that a JSON file in UTF-8 holds.
 
     Args:
+        path: the file, of at most `LARGEST_JSON` bytes.
         missing: the message when there is no such file.
         error: the class to raise.
         advice: what to do when the file cannot be used; it ends each message but `missing`.
@@ -28,16 +67,38 @@ def read_json_object(path: Path, *, missing: str, error: type[UserError], advice
     """
     advice = f"; {advice}" if advice else ""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return parse_json_object(read_regular(path, LARGEST_JSON))
     except FileNotFoundError:
         raise error(missing) from None
     except OSError as reason:
-        raise error(f"{path} cannot be read: {reason}{advice}") from reason
-    except (ValueError, RecursionError) as reason:
+        raise error(f"{path} cannot be read: {reason.strerror}{advice}") from reason
+    except ValueError as reason:
         raise error(f"{path} is damaged: {reason}{advice}") from reason
+
+
+def parse_json_object(data: bytes) -> dict[str, Any]:
+    """Return the object that JSON in UTF-8 holds.
+
+    Raises ValueError when it is not JSON or something else, is nested deeply, or has a key twice.
+    """
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_without_repeats)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start:,})") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(value, dict):
-        raise error(f"{path} is damaged: it is not a JSON object{advice}")
+        raise ValueError("it is not a JSON object")
     return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"it has the key {quoted(key)} twice")
+        found[key] = value
+    return found
 
 
 def write_atomically(path: Path, data: bytes) -> None:

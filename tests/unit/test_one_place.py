@@ -229,6 +229,7 @@ from dataclasses import dataclass
 
 from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.models.shapes import linear, vocabulary, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +250,11 @@ class BagConfig:
     def shape(self) -> str:
         """The sizes in a few words."""
         return f"d_model {self.d_model}"
+
+    def tensors(self):
+        """Yield every tensor of the model."""
+        yield from vocabulary(self.source_vocabulary, self.target_vocabulary, self.d_model, self.tied_embeddings)
+        yield from within("decoder", linear(self.d_model, self.d_model, bias=True))
 
 
 PRESETS = {"tiny": {"d_model": 32}}

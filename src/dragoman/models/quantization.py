@@ -26,10 +26,10 @@ def quantize_model(directory: Path, out: Path) -> None:
         ModelError: when `directory` is no model directory or is quantized already.
         StorageError: when `out` exists.
     """
-    load_description(directory)
+    config = load_description(directory).model
     if out.exists():
         raise StorageError(f"{out} exists already: give a new name")
-    with open_weights(directory) as weights:
+    with open_weights(directory, config) as weights:
         if weights.quantized:
             raise ModelError(f"{directory} is quantized already")
         tensors: dict[str, Array] = {}

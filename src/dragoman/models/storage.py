@@ -64,10 +64,13 @@ def load_model(directory: Path) -> Seq2Seq:
 
     Raises:
         ModelError: when a file is missing, damaged, or does not fit the other.
+        FloatingPointError: when the weights have values that are not finite.
     """
-    description = load_description(directory)
-    model = build_model(description.model)
-    with open_weights(directory) as weights:
-        tensors = {name: torch.from_numpy(weights.read(name)) for name in weights.names}
-    set_weights(model, tensors, str(directory / WEIGHTS_FILE))
+    config = load_description(directory).model
+    # The model is built after the file was found to hold it: the settings alone may ask for any amount of memory.
+    with open_weights(directory, config) as weights:
+        model = build_model(config)
+        own = weights_of(model)
+        for name in weights.names:
+            weights.read_into(name, own[name].numpy())
     return model.eval()

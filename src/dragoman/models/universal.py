@@ -18,7 +18,6 @@ from dragoman.layers.decoder_layer import DecoderLayer, LayerCache
 from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
 from dragoman.layers.signals import Signals
-from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.embedding import Embedding
 from dragoman.models.encoder_decoder import EncoderDecoder
@@ -237,22 +236,7 @@ class UniversalDecoder(Repeated[DecoderLayer]):
 def build_universal(config: UniversalConfig) -> Universal:
     """Build and initialise the model that `config` describes."""
     # Its parts are those of a Transformer of one layer, and are initialised like them.
-    transformer = build_transformer(
-        TransformerConfig(
-            source_vocabulary=config.source_vocabulary,
-            target_vocabulary=config.target_vocabulary,
-            encoder_layers=1,
-            decoder_layers=1,
-            d_model=config.d_model,
-            heads=config.heads,
-            d_ff=config.d_ff,
-            dropout=config.dropout,
-            norm_placement=config.norm_placement,
-            norm=config.norm,
-            activation=config.activation,
-            tied_embeddings=config.tied_embeddings,
-        )
-    )
+    transformer = build_transformer(config.one_layer())
     encoder, decoder = transformer.encoder, transformer.decoder
     return Universal(
         Embedding(transformer.source_embedding.tokens, None, config.dropout),

@@ -1,61 +1,96 @@
-"""model.safetensors, read one tensor at a time and without torch; its matrices may be int8."""
+"""model.safetensors, read one tensor at a time and without torch; its matrices may be int8.
+
+A file may come from anybody. Its header is checked against what the model's settings list before a tensor is read, so
+that nothing is allocated whose size the file itself does not have.
+"""
 
 import hashlib
-import json
+import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from dragoman.errors import ModelError, UserError
-from dragoman.files import write_atomically
+from dragoman.errors import ModelError, quoted
+from dragoman.files import open_regular, parse_json_object, write_atomically
+from dragoman.models.config import ModelConfig
+from dragoman.models.shapes import TensorShape
 
 WEIGHTS_FILE = "model.safetensors"
 # Beside an int8 matrix stands what one unit of each of its rows is worth.
 SCALE = ".scale"
+# Entries of a header have about 130 bytes: this is enough for more layers than the settings allow.
+LARGEST_HEADER = 4 << 20
+
+# By the names that the file has for them; NumPy has no bf16, the upper half of a float32.
+_FLOATS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+_INT8: dict[str, np.dtype[Any]] = {"I8": np.dtype("i1")}
+_INT64: dict[str, np.dtype[Any]] = {"I64": np.dtype("<i8")}
+_KINDS = _FLOATS | _INT8 | _INT64
 
 Array = NDArray[Any]
 
 
 class WeightsFile:
-    """An open weights file.
+    """An open weights file, whose tensors are those that the model's settings list.
 
-    names  of the weights, sorted
+    names      of the weights, sorted
+    quantized  whether some matrix is stored as int8
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], tensors: Any) -> None:
-        self._path, self._header, self._tensors = path, header, tensors
-        stored = set(tensors.keys())
-        self.names = sorted(
-            name for name in stored if not (name.endswith(SCALE) and name.removesuffix(SCALE) in stored)
-        )
-
-    @property
-    def quantized(self) -> bool:
-        """Whether some matrix is stored as int8."""
-        return len(self.names) < len(self._tensors.keys())
+    def __init__(self, file: BufferedReader, start: int, entries: Mapping[str, "_Entry"]) -> None:
+        self._file, self._start, self._entries = file, start, entries
+        scales = {name + SCALE for name, entry in entries.items() if entry.kind == "I8"}
+        self.names = sorted(entries.keys() - scales)
+        self.quantized = bool(scales)
 
     def read(self, name: str) -> Array:
-        """A tensor; float32 where it is stored as int8 or bf16."""
-        if self._header[name]["dtype"] == "BF16":
-            return self._read_bf16(name)
-        values: Array = self._tensors.get_tensor(name)
-        if values.dtype == np.int8:
-            return dequantize(values, self._tensors.get_tensor(name + SCALE))
+        """Return a tensor: float32, or int64 where it is a whole number.
+
+        Raises:
+            FloatingPointError: when it has values that are not finite.
+        """
+        entry = self._entries[name]
+        values: Array = np.empty(entry.shape, np.dtype(np.int64 if entry.kind in _INT64 else np.float32))
+        self.read_into(name, values)
         return values
 
-    def _read_bf16(self, name: str) -> Array:
-        """NumPy has no such type: the upper half of a float32."""
-        first, last = self._header[name]["data_offsets"]
-        with self._path.open("rb") as file:
-            start = 8 + int.from_bytes(file.read(8), "little")
-            halves = np.fromfile(file, dtype="<u2", count=(last - first) // 2, offset=start + first - 8)
-        return (halves.astype(np.uint32) << 16).view(np.float32).reshape(self._header[name]["shape"])
+    def read_into(self, name: str, values: Array) -> None:
+        """Read a tensor to where it is needed, without a copy; see `read`."""
+        entry = self._entries[name]
+        assert values.shape == entry.shape
+        assert values.flags.c_contiguous
+        if entry.kind in ("F32", "I64"):
+            self._fill(name, values)
+        elif entry.kind == "BF16":
+            values.view(np.uint32)[...] = self._stored(name)
+            values.view(np.uint32)[...] <<= 16
+        elif entry.kind == "F16":
+            values[...] = self._stored(name)
+        else:
+            dequantize(self._stored(name), self._stored(name + SCALE), out=values)
+        if not np.isfinite(values).all():
+            raise FloatingPointError(
+                f"the weights in {self._file.name} are no numbers ({name}): its training diverged or they are damaged"
+            )
+
+    def _stored(self, name: str) -> Array:
+        entry = self._entries[name]
+        values = np.empty(entry.shape, dtype=_KINDS[entry.kind])
+        self._fill(name, values)
+        return values
+
+    def _fill(self, name: str, values: Array) -> None:
+        self._file.seek(self._start + self._entries[name].begin)
+        buffer = values.reshape(-1).view(np.uint8).data
+        if self._file.readinto(buffer) < len(buffer):
+            raise ModelError(f"{self._file.name} became shorter while it was read: give the same command again")
 
 
 def quantize(matrix: Array) -> tuple[Array, Array]:
@@ -70,31 +105,32 @@ def quantize(matrix: Array) -> tuple[Array, Array]:
     return np.rint(units).astype(np.int8), scale
 
 
-def dequantize(units: Array, scale: Array) -> Array:
-    """The float32 matrix that int8 units [N, K] and scales [N] stand for."""
+def dequantize(units: Array, scale: Array, out: Array) -> None:
+    """Write the float32 matrix that int8 units [N, K] and scales [N] stand for."""
     # [N, K] * [N, 1] -> [N, K]
-    product: Array = units.astype(np.float32) * scale[:, None]
-    return product
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.multiply(units, scale[:, None], out=out)
 
 
 @contextmanager
-def open_weights(directory: Path) -> Iterator[WeightsFile]:
-    """Open the weights of a model directory, after checking the digest in their header.
+def open_weights(directory: Path, config: ModelConfig) -> Iterator[WeightsFile]:
+    """Open the weights of a model directory, after checking that they are those of a model of these settings.
+
+    Names, shapes and types are compared with what the settings list, sizes with the file's, and its bytes with the
+    digest in its header.
 
     Raises:
-        ModelError: when the file is missing, or not as it was written.
+        ModelError: when the file is missing, damaged, or of another model.
     """
     path = directory / WEIGHTS_FILE
     try:
-        header = _checked_header(path)
-        with safetensors.safe_open(path, framework="numpy") as tensors:
-            yield WeightsFile(path, header, tensors)
-    except UserError:
-        raise  # it says itself what is wrong, and is a ValueError too
+        file = open_regular(path)
     except FileNotFoundError:
         raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise ModelError(f"{path} is damaged: {error}; copy it anew, or train again") from error
+    except OSError as error:
+        raise _damaged(path, error.strerror) from error
+    with file:
+        yield _checked(file, path, config)
 
 
 def write_weights(path: Path, tensors: Mapping[str, Array]) -> None:
@@ -112,13 +148,104 @@ def values_of(data: bytes) -> memoryview:
     return memoryview(data)[8 + int.from_bytes(data[:8], "little") :]
 
 
-def _checked_header(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > path.stat().st_size:
-            raise ValueError("it is cut off in its header")
-        header: dict[str, Any] = json.loads(file.read(length))
-        expected = header.get("__metadata__", {}).get("sha256")
-        if expected is not None and hashlib.file_digest(file, "sha256").hexdigest() != expected:
-            raise ValueError("its bytes are not those that were written")
-    return header
+class _Entry:
+    """A tensor as the header has it, which is known to be JSON only."""
+
+    def __init__(self, value: Any) -> None:
+        if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
+            raise ValueError("its header has an entry that is not one of a tensor")
+        kind, sizes, places = value["dtype"], value["shape"], value["data_offsets"]
+        lists = isinstance(sizes, list) and isinstance(places, list) and len(places) == 2
+        if (
+            not isinstance(kind, str)
+            or not lists
+            or not all(type(number) is int and number >= 0 for number in (*sizes, *places))
+        ):
+            raise ValueError("its header has a tensor whose type, shape or place cannot be read")
+        self.kind = kind
+        self.shape = tuple(sizes)
+        self.begin, self.end = places
+
+    def fits(self) -> bool:
+        """Return whether its place has the size that shape and type need."""
+        return self.end - self.begin == math.prod(self.shape) * _KINDS[self.kind].itemsize
+
+
+def _checked(file: BufferedReader, path: Path, config: ModelConfig) -> WeightsFile:
+    try:
+        header, start = _read_header(file)
+        digest = _digest(header.pop("__metadata__", {}))
+        entries = {name: _Entry(value) for name, value in header.items()}
+        _check_places(entries, os.fstat(file.fileno()).st_size - start)
+    except ValueError as error:
+        raise _damaged(path, error) from error
+    _compare(entries, path, config)
+    file.seek(start)
+    if digest is not None and hashlib.file_digest(file, "sha256").hexdigest() != digest:
+        raise _damaged(path, "its bytes are not those that were written")
+    return WeightsFile(file, start, entries)
+
+
+def _read_header(file: BufferedReader) -> tuple[dict[str, Any], int]:
+    """Return the header, and where the tensors begin."""
+    first = file.read(8)
+    length = int.from_bytes(first, "little")
+    if len(first) < 8 or length > os.fstat(file.fileno()).st_size - 8:
+        raise ValueError("it is cut off in its header")
+    if length > LARGEST_HEADER:
+        raise ValueError(f"its header has {length:,} bytes, more than any model's ({LARGEST_HEADER:,})")
+    return parse_json_object(file.read(length)), 8 + length
+
+
+def _digest(metadata: Any) -> str | None:
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("its metadata are not a table of texts")
+    return metadata.get("sha256")
+
+
+def _check_places(entries: Mapping[str, _Entry], size: int) -> None:
+    """Check that the tensors lie one behind the other and fill the file."""
+    end = 0
+    for entry in sorted(entries.values(), key=lambda entry: (entry.begin, entry.end)):
+        if entry.begin != end or entry.end < entry.begin:
+            raise ValueError("its tensors overlap, or there is something between them")
+        end = entry.end
+    if end != size:
+        raise ValueError(f"its header describes {end:,} bytes, but {size:,} follow it")
+
+
+def _compare(entries: Mapping[str, _Entry], path: Path, config: ModelConfig) -> None:
+    """Check that the tensors are those that the settings list."""
+    left = dict(entries)
+    advice = "the two files are of different models: copy the directory anew"
+    for tensor in config.tensors():
+        entry = left.pop(tensor.name, None)
+        if entry is None:
+            raise ModelError(f"{path} lacks {tensor.name}, which config.json asks for; {advice}")
+        _check_kind(entry, tensor, path)
+        if entry.shape != tensor.shape:
+            raise ModelError(
+                f"{path}: {tensor.name} has shape {quoted(list(entry.shape))}, but config.json asks for "
+                f"{list(tensor.shape)}; {advice}"
+            )
+        if not entry.fits():
+            raise _damaged(path, f"{tensor.name} does not have the size that its shape needs")
+        if entry.kind == "I8":
+            scale = left.pop(tensor.name + SCALE, None)
+            if scale is None or scale.kind != "F32" or scale.shape != entry.shape[:1] or not scale.fits():
+                raise _damaged(path, f"{tensor.name} is int8 without a number in float32 for each of its rows")
+    if left:
+        raise ModelError(f"{path} has {len(left)} unknown weights, {quoted(min(left))} first; {advice}")
+
+
+def _check_kind(entry: _Entry, tensor: TensorShape, path: Path) -> None:
+    kinds = _INT64 if tensor.integer else _FLOATS | _INT8 if len(tensor.shape) == 2 else _FLOATS
+    if entry.kind not in kinds:
+        raise ModelError(
+            f"{path}: {tensor.name} is stored as {quoted(entry.kind)}, which is not read here: save it as "
+            f"{' or '.join(kinds)}"
+        )
+
+
+def _damaged(path: Path, reason: object) -> ModelError:
+    return ModelError(f"{path} is damaged: {reason}; copy it anew, or train again")

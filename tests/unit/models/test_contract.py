@@ -215,6 +215,17 @@ def test_a_model_directory_gives_the_model_back(variant: str, tmp_path: Path) ->
         assert loaded.decode(target, loaded.encode(source, mask)).equal(expected)
 
 
+@EACH_VARIANT
+def test_the_settings_list_every_tensor_of_the_model(variant: str) -> None:
+    """So a file is checked before anything is built."""
+    listed = list(VARIANTS[variant].tensors())
+    assert len({each.name for each in listed}) == len(listed)
+    own = weights_of(build(variant))
+    assert {each.name: (each.shape, each.integer) for each in listed} == {
+        name: (tuple(tensor.shape), not tensor.is_floating_point()) for name, tensor in own.items()
+    }
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("changes", "message"),

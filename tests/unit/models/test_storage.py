@@ -246,10 +246,11 @@ def test_a_missing_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"encoder_layers": 2}, "lacks 12 weights of this model, encoder.layers.1"),
-        ({"tied_embeddings": "none"}, "lacks 2 weights of this model, output.weight first"),
-        ({"activation": "geglu"}, "lacks 2 weights of this model, .*gate.weight first"),
-        ({"norm": "rms"}, "has 5 unknown weights, .*norm.bias first"),
+        ({"encoder_layers": 2}, r"lacks encoder\.layers\.1\.self_attention\.query\.weight, which config.json asks for"),
+        ({"encoder_layers": 500, "decoder_layers": 500}, r"lacks encoder\.layers\.1\."),
+        ({"tied_embeddings": "none"}, r"lacks target_embedding\.tokens\.weight"),
+        ({"activation": "geglu"}, r"lacks .*gate\.weight"),
+        ({"norm": "rms"}, "has 5 unknown weights, .*norm.bias' first"),
         ({"d_ff": 17}, r"has shape \[16, 8\], but config.json asks for \[17, 8\]"),
         ({"source_vocabulary": 13, "target_vocabulary": 13}, r"has shape \[12, 8\], .* asks for \[13, 8\]"),
     ],
@@ -266,7 +267,7 @@ def test_a_weight_too_many(tmp_path: Path) -> None:
     write(tmp_path)
     tensors = load_file(tmp_path / WEIGHTS_FILE)
     save_file({**tensors, "stowaway": torch.zeros(1)}, tmp_path / WEIGHTS_FILE)
-    with pytest.raises(UserError, match="has 1 unknown weights, stowaway first"):
+    with pytest.raises(UserError, match="has 1 unknown weights, 'stowaway' first"):
         load_model(tmp_path)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dragoman import native
 from dragoman.layers.norms import LayerNorm
 from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
+from dragoman.models.description import load_description
 from dragoman.models.storage import load_model
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import open_weights
@@ -29,7 +30,7 @@ def engine(
     directory: Path, settings: dict[str, Any] | None = None, special_tokens: dict[str, Any] | None = None
 ) -> Any:
     """The model in `directory` as the extension module has it, in float32."""
-    with open_weights(directory) as file:
+    with open_weights(directory, load_description(directory).model) as file:
         weights = {name: file.read(name) for name in file.names}
     return BUILDS[0].module.Model(
         settings=SETTINGS if settings is None else settings,

@@ -154,7 +154,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for changed, message in (
         ({key: value for key, value in tensors.items() if key != name}, f"lacks {name}"),
         ({**tensors, name: torch.zeros(32, 31)}, r"has shape \[32, 31\], but config.json asks for \[32, 32\]"),
-        ({**tensors, "stowaway": torch.zeros(1)}, "1 unknown weights, stowaway first"),
+        ({**tensors, "stowaway": torch.zeros(1)}, "1 unknown weights, 'stowaway' first"),
     ):
         save_file(changed, tmp_path / WEIGHTS_FILE)
         with pytest.raises(UserError, match=message):
@@ -275,8 +275,8 @@ def test_an_interrupt_ends_a_search(tmp_path: Path) -> None:
 
 
 def test_weights_are_read_one_at_a_time(tmp_path: Path) -> None:
-    write(tmp_path)
-    with open_weights(tmp_path) as weights:
+    config = write(tmp_path)
+    with open_weights(tmp_path, config) as weights:
         assert not weights.quantized
         assert weights.names == sorted(load_file(tmp_path / WEIGHTS_FILE))
         for name, tensor in load_file(tmp_path / WEIGHTS_FILE).items():

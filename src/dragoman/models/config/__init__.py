@@ -3,8 +3,11 @@
 `models/registry.py` lists the architectures.
 """
 
+from collections.abc import Iterator
 from dataclasses import Field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from dragoman.models.shapes import TensorShape
 
 TiedEmbeddings = Literal["three-way", "two-way", "none"]
 
@@ -39,3 +42,6 @@ class ModelConfig(Protocol):
 
     def shape(self) -> str:
         """Return the sizes in a few words."""
+
+    def tensors(self) -> Iterator[TensorShape]:
+        """Yield every tensor of the model, as `model.safetensors` has it."""

@@ -1,11 +1,13 @@
 """The settings and presets of the convolutional encoder-decoder."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.models.shapes import TensorShape, linear, table, vocabulary, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,19 @@ class ConvolutionalConfig:
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder blocks, d_model {self.d_model}, "
             f"kernels of {self.kernel_width} tokens"
         )
+
+    def tensors(self) -> Iterator[TensorShape]:
+        """Yield every tensor of the model."""
+        D = self.d_model
+        yield from vocabulary(self.source_vocabulary, self.target_vocabulary, self.d_model, self.tied_embeddings)
+        for side in ("source_embedding", "target_embedding"):
+            yield from within(f"{side}.positions.embedding", table(self.max_positions, D))
+        for i in range(self.encoder_layers):
+            yield from within(f"encoder.blocks.{i}.kernel", linear(2 * D, self.kernel_width * D, bias=True))
+        for i in range(self.decoder_layers):
+            block = f"decoder.blocks.{i}"
+            yield from within(f"{block}.convolution.kernel", linear(2 * D, self.kernel_width * D, bias=True))
+            yield from within(f"{block}.attention.query", linear(D, D, bias=True))
 
 
 # By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.

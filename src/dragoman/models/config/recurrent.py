@@ -1,11 +1,13 @@
 """The settings and presets of the recurrent encoder-decoder."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.models.shapes import TensorShape, linear, vocabulary, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,38 @@ class RecurrentConfig:
             f"{self.encoder_layers} {directions} encoder and {self.decoder_layers} decoder {self.cell.upper()} layers, "
             f"d_model {self.d_model}, {attention}{feeding}"
         )
+
+    def tensors(self) -> Iterator[TensorShape]:
+        """Yield every tensor of the model."""
+        D = self.d_model
+        yield from vocabulary(self.source_vocabulary, self.target_vocabulary, self.d_model, self.tied_embeddings)
+        for i in range(self.encoder_layers):
+            for direction in ("forwards", "backwards") if self.bidirectional else ("forwards",):
+                width = D // 2 if self.bidirectional else D
+                yield from within(f"encoder.layers.{i}.{direction}.kernel", self._layer(D, width))
+        for i in range(self.decoder_layers):
+            # Beside the first layer's input is what is fed back.
+            inputs = 2 * D if self.input_feeding and i == 0 else D
+            yield from within(f"decoder.layers.{i}.kernel", self._layer(inputs, D))
+        for i in range(self.decoder_layers):
+            yield from within(f"decoder.bridge.{i}", linear(2 * D if self.cell == "lstm" else D, D, bias=True))
+        if self.attention != "none":
+            yield from within("decoder.attention.score", self._score())
+            yield from within("decoder.attention.combine", linear(D, 2 * D, bias=False))
+
+    def _layer(self, inputs: int, states: int) -> Iterator[TensorShape]:
+        gates = 4 if self.cell == "lstm" else 3
+        yield TensorShape("weight_ih_l0", (gates * states, inputs))
+        yield TensorShape("weight_hh_l0", (gates * states, states))
+        yield TensorShape("bias_ih_l0", (gates * states,))
+        yield TensorShape("bias_hh_l0", (gates * states,))
+
+    def _score(self) -> Iterator[TensorShape]:
+        if self.attention in ("general", "additive"):
+            yield from within("source", linear(self.d_model, self.d_model, bias=False))
+        if self.attention == "additive":
+            yield from within("state", linear(self.d_model, self.d_model, bias=False))
+            yield from within("vector", linear(1, self.d_model, bias=False))
 
 
 # By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.

@@ -1,5 +1,6 @@
 """The settings and presets of the encoder-decoder Transformer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from dragoman.models.config.checks import (
     check_random_positions,
     check_tied_embeddings,
 )
+from dragoman.models.shapes import TensorShape, linear, table, vocabulary, within
 
 # What layer and RMS norms add to the variance: the reference implementation's (tensor2tensor).
 NORM_EPSILON = 1e-6
@@ -100,6 +102,74 @@ class TransformerConfig:
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder layers, d_model {self.d_model}, "
             f"{self.heads} heads, {d_k}d_ff {self.d_ff}"
         )
+
+    def tensors(self) -> Iterator[TensorShape]:
+        """Yield every tensor of the model."""
+        yield from vocabulary(self.source_vocabulary, self.target_vocabulary, self.d_model, self.tied_embeddings)
+        for side in ("source_embedding", "target_embedding"):
+            yield from within(f"{side}.positions", self._positions())
+        for i in range(self.encoder_layers):
+            yield from within(f"encoder.layers.{i}", self.encoder_layer())
+        for i in range(self.decoder_layers):
+            yield from within(f"decoder.layers.{i}", self.decoder_layer())
+        for stack in ("encoder", "decoder"):
+            yield from within(f"{stack}.final_norm", self.final_norm())
+
+    def encoder_layer(self) -> Iterator[TensorShape]:
+        """Yield the tensors of one layer."""
+        yield from within("self_attention", self._attention())
+        if self.positions == "relative":
+            yield from within("self_attention.relative.embedding", table(2 * self.max_distance + 1, self.key_width))
+        yield from within("feed_forward", self._feed_forward())
+        for residual in ("attention_residual", "feed_forward_residual"):
+            yield from within(f"{residual}.norm", self._norm())
+
+    def decoder_layer(self) -> Iterator[TensorShape]:
+        """Yield the tensors of one layer."""
+        yield from within("self_attention", self._attention())
+        if self.positions == "relative":
+            # A target position sees none after it.
+            yield from within("self_attention.relative.embedding", table(self.max_distance + 1, self.key_width))
+        yield from within("memory_attention", self._attention())
+        yield from within("feed_forward", self._feed_forward())
+        for residual in ("self_residual", "memory_residual", "feed_forward_residual"):
+            yield from within(f"{residual}.norm", self._norm())
+
+    def final_norm(self) -> Iterator[TensorShape]:
+        """Yield the tensors of the norm behind the last layer."""
+        if self.norm_placement == "pre":
+            yield from self._norm()
+
+    def _positions(self) -> Iterator[TensorShape]:
+        match self.positions:
+            case "learned":
+                yield from within("embedding", table(self.max_positions, self.d_model))
+            case "one-hot":
+                yield from within("words", linear(self.d_model, self.d_model, bias=False))
+                yield from within("columns.embedding", table(self.max_positions, self.d_model))
+            case "sinusoidal" | "rotary" | "relative" | "none":
+                pass
+
+    def _attention(self) -> Iterator[TensorShape]:
+        keys = self.heads * self.key_width
+        for name, width in (("query", keys), ("key", keys), ("value", self.d_model), ("output", self.d_model)):
+            yield from within(name, linear(width, self.d_model, bias=self.attention_bias))
+
+    def _feed_forward(self) -> Iterator[TensorShape]:
+        gated = self.activation in ("geglu", "swiglu")
+        if gated:
+            yield from within("gate", linear(self.d_ff, self.d_model, bias=False))
+        yield from within("inner", linear(self.d_ff, self.d_model, bias=not gated))
+        yield from within("outer", linear(self.d_model, self.d_ff, bias=not gated))
+
+    def _norm(self) -> Iterator[TensorShape]:
+        yield TensorShape("weight", (self.d_model,))
+        if self.norm != "rms":
+            yield TensorShape("bias", (self.d_model,))
+        if self.norm == "batch":
+            yield TensorShape("running_mean", (self.d_model,))
+            yield TensorShape("running_var", (self.d_model,))
+            yield TensorShape("num_batches_tracked", (), integer=True)
 
 
 # By name, what differs from the defaults, which are the paper's base model.

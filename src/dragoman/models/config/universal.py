@@ -1,6 +1,7 @@
 """The settings and presets of the Universal Transformer."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from dragoman.models.config.checks import (
     check_random_positions,
     check_tied_embeddings,
 )
+from dragoman.models.config.transformer import TransformerConfig
+from dragoman.models.shapes import TensorShape, linear, vocabulary, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,34 @@ class UniversalConfig:
             f"one encoder block {most}{self.encoder_steps} and one decoder block {most}{self.decoder_steps} times, "
             f"d_model {self.d_model}, {self.heads} heads, d_ff {self.d_ff}"
         )
+
+    def one_layer(self) -> TransformerConfig:
+        """Return the Transformer of one layer whose parts this model is made of."""
+        return TransformerConfig(
+            source_vocabulary=self.source_vocabulary,
+            target_vocabulary=self.target_vocabulary,
+            encoder_layers=1,
+            decoder_layers=1,
+            d_model=self.d_model,
+            heads=self.heads,
+            d_ff=self.d_ff,
+            dropout=self.dropout,
+            norm_placement=self.norm_placement,
+            norm=self.norm,
+            activation=self.activation,
+            tied_embeddings=self.tied_embeddings,
+        )
+
+    def tensors(self) -> Iterator[TensorShape]:
+        """Yield every tensor of the model."""
+        transformer = self.one_layer()
+        yield from vocabulary(self.source_vocabulary, self.target_vocabulary, self.d_model, self.tied_embeddings)
+        yield from within("encoder.block", transformer.encoder_layer())
+        yield from within("decoder.block", transformer.decoder_layer())
+        for stack in ("encoder", "decoder"):
+            yield from within(f"{stack}.final_norm", transformer.final_norm())
+            if self.halting == "adaptive":
+                yield from within(f"{stack}.depth.halting", linear(1, self.d_model, bias=True))
 
 
 # By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
