@@ -34,3 +34,8 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 def quoted(value: object) -> str:
     """Return a value from a file as a message shows it: escaped, so that it cannot pass for our words, and not long."""
     return _SHORT.repr(value)
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says; without the path that the system's errors repeat, as our messages begin with it."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)

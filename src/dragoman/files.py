@@ -2,18 +2,19 @@
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import StorageError, UserError, quoted
+from dragoman.errors import StorageError, UserError, quoted, reason_of
 
 _TEMPORARY = ".tmp-dragoman-"
 # A JSON file has a few kilobytes; what is read of one takes up to 20 times its size in memory.
@@ -29,6 +30,8 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
 
     Raises OSError when it is something else, or cannot be read.
     """
+    if not follow and path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         mode = os.fstat(descriptor).st_mode
@@ -54,6 +57,26 @@ def read_regular(path: Path, largest: int, *, follow: bool = True) -> bytes:
     return data
 
 
+def read_listed(path: Path, largest: int, digests: Mapping[str, str] | None, *, follow: bool = True) -> bytes:
+    """Return the bytes of a regular file, after a comparison with its digest.
+
+    Args:
+        path: the file.
+        largest: the most bytes that it may have.
+        digests: SHA-256 by name, from the directory's list of its files; None: it has no such list.
+        follow: take a link to a regular file too.
+
+    Raises OSError when it cannot be read, ValueError when it is not the one that is listed.
+    """
+    data = read_regular(path, largest, follow=follow)
+    if digests is not None:
+        if path.name not in digests:
+            raise ValueError("config.json does not list it")
+        if hashlib.sha256(data).hexdigest() != digests[path.name]:
+            raise ValueError("its bytes are not those that config.json lists")
+    return data
+
+
 def read_json_object(path: Path, *, missing: str, error: type[UserError], advice: str = "") -> dict[str, Any]:
     """Return the object that a JSON file in UTF-8 holds.
 
@@ -71,7 +94,7 @@ def read_json_object(path: Path, *, missing: str, error: type[UserError], advice
     except FileNotFoundError:
         raise error(missing) from None
     except OSError as reason:
-        raise error(f"{path} cannot be read: {reason.strerror}{advice}") from reason
+        raise error(f"{path} cannot be read: {reason_of(reason)}{advice}") from reason
     except ValueError as reason:
         raise error(f"{path} is damaged: {reason}{advice}") from reason
 

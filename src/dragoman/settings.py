@@ -16,10 +16,13 @@ from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
-from dragoman.errors import SettingsError, UserError
+from dragoman.errors import SettingsError, UserError, quoted
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+# An unknown key is shown as it is up to this many letters.
+LONGEST_KEY = 80
 
 Config = TypeVar("Config", bound="DataclassInstance")
 Value = TypeVar("Value")
@@ -44,7 +47,8 @@ def from_mapping(
 ) -> Config:
     """Build the dataclass `cls` from `mapping`, checking every key and every type.
 
-    Fields may be bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], X | None, or dataclasses.
+    Fields may be bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], Mapping[str, X], X | None,
+    or dataclasses.
     A whole number may stand for a float; nothing else is converted. TOML has no null, so the word "none"
     stands for it where a field is X | None. A dataclass that is built already is taken as it is. In messages,
     `where` names the source ("run.toml"), and `place` the table in it that `mapping` is ("model").
@@ -223,13 +227,14 @@ def _fields(cls: Any) -> dict[str, "dataclasses.Field[Any]"]:
 
 def _read_table(cls: Any, value: object, place: str, source: _Source) -> Partial[Any]:
     if not isinstance(value, Mapping):
-        raise source.error(f"{place} in {source.where}: expected a table of settings, got {value!r}")
+        raise source.error(f"{place} in {source.where}: expected a table of settings, got {quoted(value)}")
     names = list(_fields(cls))
     hints = typing.get_type_hints(cls)
     for key in value:
         if key not in names:
             advice = _nearest(key, place, names, source.outermost)
-            raise source.error(f"unknown key {_join(place, key)} in {source.where}: {advice}")
+            named = key if key.isidentifier() and len(key) <= LONGEST_KEY else quoted(key)
+            raise source.error(f"unknown key {_join(place, named)} in {source.where}: {advice}")
     values = {key: _read(hints[key], x, _join(place, key), source) for key, x in value.items()}
     return Partial(cls=cls, values=values, where=source.where, place=place, error=source.error)
 
@@ -263,6 +268,10 @@ def _read(hint: Any, value: object, place: str, source: _Source) -> object:
         expected = "one of " + ", ".join(repr(choice) for choice in arguments)
         if any(value == choice and type(value) is type(choice) for choice in arguments):
             return value
+    elif origin is Mapping:
+        expected = "a table"
+        if isinstance(value, Mapping):
+            return {key: _read(arguments[1], x, _join(place, quoted(key)), source) for key, x in value.items()}
     elif hint in _SCALARS:
         accepted, expected = _SCALARS[hint]
         fits = isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)
@@ -270,7 +279,7 @@ def _read(hint: Any, value: object, place: str, source: _Source) -> object:
             return hint(value)
     else:
         raise TypeError(f"{place}: settings of type {hint} are not supported")
-    raise source.error(f"{place} in {source.where}: expected {expected}, got {value!r}")
+    raise source.error(f"{place} in {source.where}: expected {expected}, got {quoted(value)}")
 
 
 def _nearest(key: str, place: str, siblings: Sequence[str], outermost: Any) -> str:

@@ -78,6 +78,6 @@ def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) ->
 
 def translator_directory(directory: Path) -> Path:
     description = ModelDescription(architecture="transformer", model=model_config(), trained_length=12)
-    save_model(directory, description, weights_of(random_models(1)[0]))
     tokenizer().save(directory)
+    save_model(directory, description, weights_of(random_models(1)[0]))
     return directory

@@ -228,7 +228,7 @@ BAG_CONFIG = '''
 from dataclasses import dataclass
 
 from dragoman.models.config import TiedEmbeddings
-from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.models.config.checks import check_sizes, check_probabilities, check_tied_embeddings
 from dragoman.models.shapes import linear, vocabulary, within
 
 
@@ -243,7 +243,7 @@ class BagConfig:
     tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
-        check_at_least_one(self, ("source_vocabulary", "target_vocabulary", "d_model"))
+        check_sizes(self, ("source_vocabulary", "target_vocabulary", "d_model"))
         check_probabilities(self, ("dropout",))
         check_tied_embeddings(self)
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Self
 
 from dragoman.attention_page.arrays import AttentionArrays
-from dragoman.errors import ModelError
-from dragoman.files import read_json_object, write_atomically
+from dragoman.errors import ModelError, quoted, reason_of
+from dragoman.files import parse_json_object, read_listed
+from dragoman.models.description import ALIGNMENT_FILE, LISTED_FILES, add_file, load_description
 from dragoman.settings import from_mapping
 
-ALIGNMENT_FILE = "alignment.json"
+# No model has as many layers, or heads.
+MOST = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,28 +31,37 @@ class AlignmentHead:
     head: int | None
     read: bool
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.layer < MOST or not 0 <= (self.head or 0) < MOST:
+            raise ModelError(f"there is no layer {quoted(self.layer)}, head {quoted(self.head)}")
+
     def __str__(self) -> str:
         head = "mean of heads" if self.head is None else f"head {self.head + 1}"
         return f"layer {self.layer + 1}, {head}, where a token is {'read' if self.read else 'predicted'}"
 
     def save(self, directory: Path) -> None:
-        """Write the choice beside a model."""
-        write_atomically(directory / ALIGNMENT_FILE, (json.dumps(asdict(self)) + "\n").encode())
+        """Write the choice beside a model.
+
+        Raises ModelError when `directory` holds no model.
+        """
+        add_file(directory, ALIGNMENT_FILE, (json.dumps(asdict(self)) + "\n").encode())
 
     @classmethod
     def load(cls, directory: Path) -> Self:
         """Read the choice beside a model.
 
-        Raises ModelError when there is none, or the file is damaged.
+        Raises ModelError when there is none, or the file is damaged, or not the one that config.json lists.
         """
-        path = directory / ALIGNMENT_FILE
-        mapping = read_json_object(
-            path,
-            missing=f"{directory} does not say which head aligns words: `dragoman align` finds it on a corpus",
-            error=ModelError,
-            advice="`dragoman align` writes it anew",
-        )
-        return from_mapping(cls, mapping, str(path))
+        path, digests = directory / ALIGNMENT_FILE, load_description(directory).listed
+        try:
+            mapping = parse_json_object(read_listed(path, LISTED_FILES[ALIGNMENT_FILE], digests))
+        except FileNotFoundError:
+            raise ModelError(
+                f"{directory} does not say which head aligns words: `dragoman align` finds it on a corpus"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} is damaged: {reason_of(error)}; `dragoman align` writes it anew") from error
+        return from_mapping(cls, mapping, str(path), error=ModelError)
 
 
 def alignment_heads(arrays: AttentionArrays) -> Iterator[AlignmentHead]:

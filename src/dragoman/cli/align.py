@@ -32,8 +32,8 @@ class Align:
 
         from dragoman.alignment.choosing import compare_with_lexicons, compare_with_reference
         from dragoman.alignment.gold import read_gold
-        from dragoman.alignment.heads import ALIGNMENT_FILE
         from dragoman.data.readers import parse_corpus, read_pairs
+        from dragoman.models.description import ALIGNMENT_FILE
         from dragoman.translation.translator import Translator
 
         translator = Translator.load(self.model, device=self.device, engine="torch")

@@ -28,7 +28,7 @@ class LearnShortlist:
         from itertools import islice
 
         from dragoman.data.readers import parse_corpus, read_corpora
-        from dragoman.translation.shortlist import SHORTLIST_FILE
+        from dragoman.models.description import SHORTLIST_FILE
         from dragoman.translation.shortlist_learning import ShortlistCorpus
 
         pairs = islice(read_corpora([parse_corpus(each) for each in self.corpus]), self.pairs)

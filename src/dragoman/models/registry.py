@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dragoman.errors import SettingsError, UserError
+from dragoman.errors import SettingsError, UserError, quoted
 from dragoman.models.config import ModelConfig, convolutional, recurrent, transformer, universal
 from dragoman.settings import from_mapping
 
@@ -78,9 +78,9 @@ def read_model_config(
         error: for an unknown architecture, an unknown key, or values that contradict each other.
     """
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        raise error(f"{where}: unknown architecture {architecture!r}: it is one of {', '.join(ARCHITECTURES)}")
+        raise error(f"{where}: unknown architecture {quoted(architecture)}: it is one of {', '.join(ARCHITECTURES)}")
     if not isinstance(settings, Mapping):
-        raise error(f"{where}: model must be a table of settings, not {settings!r}")
+        raise error(f"{where}: model must be a table of settings, not {quoted(settings)}")
     config: ModelConfig = from_mapping(ARCHITECTURES[architecture].config, settings, where, place="model", error=error)
     return config
 

@@ -1,18 +1,15 @@
 """The model's part of a model directory: config.json and model.safetensors. Never a pickle."""
 
-import json
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.errors import ModelError
-from dragoman.files import write_atomically
-from dragoman.models.description import CONFIG_FILE, ModelDescription, load_description
+from dragoman.models.description import ModelDescription, load_description, save_description
 from dragoman.models.registry import build_model
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
-from dragoman.settings import to_mapping
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -48,9 +45,8 @@ def set_weights(model: nn.Module, tensors: dict[str, Tensor], where: str) -> Non
 
 
 def save_model(directory: Path, description: ModelDescription, weights: dict[str, Tensor]) -> None:
-    """Write config.json and model.safetensors into `directory`, each atomically."""
-    text = json.dumps(to_mapping(description), indent=2) + "\n"
-    write_atomically(directory / CONFIG_FILE, text.encode())
+    """Write config.json and model.safetensors into `directory`, each atomically; its tokenizer is there already."""
+    save_description(directory, description)
     # Floats of any kind as float32, which everything reads.
     arrays = {
         name: (tensor.float() if tensor.is_floating_point() else tensor).contiguous().cpu().numpy()

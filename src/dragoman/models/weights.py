@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from dragoman.errors import ModelError, quoted
+from dragoman.errors import ModelError, quoted, reason_of
 from dragoman.files import open_regular, parse_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.shapes import TensorShape
@@ -128,7 +128,7 @@ def open_weights(directory: Path, config: ModelConfig) -> Iterator[WeightsFile]:
     except FileNotFoundError:
         raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
     except OSError as error:
-        raise _damaged(path, error.strerror) from error
+        raise _damaged(path, reason_of(error)) from error
     with file:
         yield _checked(file, path, config)
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import sentencepiece
 
 from dragoman.text.characters import SPACE_MARK, replace_surrogates
+from dragoman.text.model_file import check_model
 from dragoman.text.subword_sampling import SegmentationSampler
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -22,9 +23,9 @@ class SubwordModel:
     def __init__(self, serialized: bytes) -> None:
         """Read a serialised model; raises ValueError when it is not one of ours."""
         self.serialized = serialized
+        check_model(serialized)
         try:
-            # sentencepiece takes no bytes at all for no request to load anything.
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized or b"-")
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
         except RuntimeError as error:
             raise ValueError("not a sentencepiece model") from error
         self.size: int = self._processor.get_piece_size()
@@ -34,7 +35,7 @@ class SubwordModel:
             self._processor.bos_id(),
             self._processor.eos_id(),
         ]
-        if control != [PAD, UNK, BOS, EOS] or not self._processor.is_byte(self._byte(0)):
+        if control != [PAD, UNK, BOS, EOS] or not all(map(self._processor.is_byte, self.byte_ids)):
             raise ValueError("a sentencepiece model with other special symbols, or without bytes")
 
     @property

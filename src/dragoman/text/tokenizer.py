@@ -8,7 +8,7 @@ Text is neither normalised nor trimmed: every string of Unicode characters comes
 
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -16,12 +16,16 @@ from typing import Literal, Self
 
 import sentencepiece
 
-from dragoman.errors import CorpusError, ModelError, SettingsError, UserError
-from dragoman.files import write_atomically
+from dragoman.errors import CorpusError, ModelError, SettingsError, UserError, reason_of
+from dragoman.files import read_listed, write_atomically
 from dragoman.text.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
 from dragoman.text.symbols import apart, read_model
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
+
+_JOINT, _SOURCE, _TARGET = TOKENIZER_FILES = ("tokenizer.model", "tokenizer.source.model", "tokenizer.target.model")
+# Ten million subwords.
+LARGEST_TOKENIZER = 1 << 28
 
 # The outcome of training depends on how many threads share the work, so it must not be the machine.
 _TRAINING_THREADS = 8
@@ -138,24 +142,31 @@ class Tokenizer:
         """Write tokenizer.model, or tokenizer.source.model and tokenizer.target.model."""
         directory.mkdir(parents=True, exist_ok=True)
         if self.joint:
-            write_atomically(directory / "tokenizer.model", self._source.serialized)
+            write_atomically(directory / _JOINT, self._source.serialized)
         else:
-            write_atomically(directory / "tokenizer.source.model", self._source.serialized)
-            write_atomically(directory / "tokenizer.target.model", self._target.serialized)
+            write_atomically(directory / _SOURCE, self._source.serialized)
+            write_atomically(directory / _TARGET, self._target.serialized)
             # A joint model of an earlier save would win over these when loading.
-            (directory / "tokenizer.model").unlink(missing_ok=True)
+            (directory / _JOINT).unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, directory: Path, *, right_to_left: bool = False) -> Self:
-        """Read what `save` wrote, which does not say the direction; ModelError when a file is missing or damaged."""
-        joint = directory / "tokenizer.model"
-        if joint.exists():
-            model = _read(joint)
+    def load(cls, directory: Path, *, right_to_left: bool = False, digests: Mapping[str, str] | None = None) -> Self:
+        """Read what `save` wrote, which does not say the direction.
+
+        Args:
+            directory: where it is.
+            right_to_left: rows of target ids begin with the last token of the text.
+            digests: of the files, as config.json lists them; None: they are not compared.
+
+        Raises ModelError when a file is missing, damaged, or not the one that is listed.
+        """
+        if (directory / _JOINT).exists():
+            model = _read(directory / _JOINT, digests)
             return cls(model, model, right_to_left=right_to_left)
-        separate = directory / "tokenizer.source.model"
-        if not separate.exists():
-            raise ModelError(f"{directory}: no tokenizer.model here; give a model directory")
-        return cls(_read(separate), _read(directory / "tokenizer.target.model"), right_to_left=right_to_left)
+        if not (directory / _SOURCE).exists():
+            raise ModelError(f"{directory}: no {_JOINT} here; give a model directory")
+        source, target = (_read(directory / name, digests) for name in (_SOURCE, _TARGET))
+        return cls(source, target, right_to_left=right_to_left)
 
 
 def train_tokenizer(pairs: Iterable[TextPair], config: TokenizerConfig) -> Tokenizer:
@@ -228,8 +239,8 @@ def _training_failure(message: str, config: TokenizerConfig) -> UserError:
     return CorpusError(f"sentencepiece could not learn from this corpus: {message}")
 
 
-def _read(path: Path) -> SubwordModel:
+def _read(path: Path, digests: Mapping[str, str] | None) -> SubwordModel:
     try:
-        return read_model(path.read_bytes())
+        return read_model(read_listed(path, LARGEST_TOKENIZER, digests))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: the tokenizer cannot be read ({error}); copy the model anew") from error
+        raise ModelError(f"{path}: the tokenizer cannot be read ({reason_of(error)}); copy the model anew") from error

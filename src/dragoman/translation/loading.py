@@ -48,7 +48,7 @@ def load_parts(
     Raises UserError as `Translator.load` does.
     """
     descriptions = [load_description(each) for each in directories]
-    tokenizer = _tokenizer(directories, descriptions)
+    tokenizer = _shared_tokenizer(directories, descriptions)
     configs = [description.model for description in descriptions]
     choice = choose_engine(engine, precision, device, configs)
     if choice.build is None:
@@ -57,7 +57,7 @@ def load_parts(
         right_to_left = [description.right_to_left for description in descriptions]
         backend = _load_in_torch(directories, right_to_left, device, batch_tokens)
     else:
-        [directory], [config] = directories, configs
+        [directory], [description], [config] = directories, descriptions, configs
         assert isinstance(config, TransformerConfig), "choose_engine gives the compiled engine no other architecture"
         native = NativeBackend(
             directory,
@@ -66,9 +66,7 @@ def load_parts(
             choice.precision,
             threads=threads,
             batch_tokens=batch_tokens,
-            shortlist=Shortlist.load(directory, config.source_vocabulary, config.target_vocabulary)
-            if shortlist
-            else None,
+            shortlist=Shortlist.load(directory, description) if shortlist else None,
         )
         backend = CompiledBackend(native, lambda: _load_torch_backend(directories, device, batch_tokens))
     return Loaded(
@@ -78,22 +76,40 @@ def load_parts(
     )
 
 
-def _tokenizer(directories: Sequence[Path], descriptions: Sequence[ModelDescription]) -> Tokenizer:
+def load_tokenizer(directory: Path, description: ModelDescription, *, right_to_left: bool) -> Tokenizer:
+    """Load the tokenizer of a model; raise ModelError when it cannot be the one that the model was trained with."""
+    tokenizer = Tokenizer.load(directory, right_to_left=right_to_left, digests=description.listed)
+    if description.vocabulary_hash not in (None, tokenizer.vocabulary_hash):
+        raise ModelError(
+            f"the tokenizer in {directory} is damaged, or not the one that the model was trained with: copy the "
+            "directory anew"
+        )
+    model = description.model
+    for side, ours, theirs in (
+        ("source", tokenizer.source_size, model.source_vocabulary),
+        ("target", tokenizer.target_size, model.target_vocabulary),
+    ):
+        if ours != theirs:
+            raise ModelError(
+                f"the tokenizer in {directory} is not the model's: of the {side} it has {ours:,} subwords, the model "
+                f"{theirs:,}; copy the directory anew"
+            )
+    return tokenizer
+
+
+def _shared_tokenizer(directories: Sequence[Path], descriptions: Sequence[ModelDescription]) -> Tokenizer:
     """Load the tokenizer that all models share; raise ModelError when they do not."""
     # Models of both directions meet in the order of the text.
     right_to_left = all(description.right_to_left for description in descriptions)
-    first, *others = [Tokenizer.load(each, right_to_left=right_to_left) for each in directories]
+    first, *others = [
+        load_tokenizer(each, description, right_to_left=right_to_left)
+        for each, description in zip(directories, descriptions, strict=True)
+    ]
     for directory, other in zip(directories[1:], others, strict=True):
         if other.vocabulary_hash != first.vocabulary_hash:
             raise ModelError(
                 f"{directory} and {directories[0]} have different vocabularies; an ensemble needs models "
                 "that were trained with the same tokenizer"
-            )
-    for directory, description in zip(directories, descriptions, strict=True):
-        if description.vocabulary_hash not in (None, first.vocabulary_hash):
-            raise ModelError(
-                f"the tokenizer in {directory} is damaged, or not the one that the model was trained with: copy the "
-                "directory anew"
             )
     return first
 

@@ -4,20 +4,21 @@ The projection onto the vocabulary is much of a decoding step; most of its words
 Learnt by IBM Model 1 from a parallel corpus in subwords (see `lexicon`); used as in Marian and by Jean et al. (2015).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors
-from safetensors.numpy import load_file, save
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
 from dragoman.alignment.lexicon import Ints, learn_lexicon
-from dragoman.errors import ModelError
-from dragoman.files import write_atomically
+from dragoman.errors import ModelError, reason_of
+from dragoman.files import read_listed
+from dragoman.models.description import LISTED_FILES, SHORTLIST_FILE, ModelDescription, add_file
 from dragoman.text.subwords import EOS
-
-SHORTLIST_FILE = "shortlist.safetensors"
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,16 @@ class Shortlist:
         return found
 
     def save(self, directory: Path) -> None:
-        """Write it beside a model."""
+        """Write it beside a model.
+
+        Raises:
+            ModelError: when `directory` holds no model.
+        """
         arrays = {"always": self.always, "likely": self.likely, "starts": self.starts}
-        write_atomically(directory / SHORTLIST_FILE, save(arrays))
+        add_file(directory, SHORTLIST_FILE, save(arrays))
 
     @classmethod
-    def load(cls, directory: Path, source_vocabulary: int, target_vocabulary: int) -> "Shortlist":
+    def load(cls, directory: Path, description: ModelDescription) -> "Shortlist":
         """Read the one beside a model.
 
         Raises:
@@ -53,17 +58,36 @@ class Shortlist:
         """
         path = directory / SHORTLIST_FILE
         try:
-            arrays = load_file(path)
-            found = cls(arrays["always"], arrays["likely"], arrays["starts"])
+            arrays = load(read_listed(path, LISTED_FILES[SHORTLIST_FILE], description.listed))
+            found = cls(*(_row(arrays, name) for name in ("always", "likely", "starts")))
+            found._check(description.model.source_vocabulary, description.model.target_vocabulary)
         except FileNotFoundError:
             raise ModelError(f"{directory} has no shortlist: `dragoman shortlist` learns one from its corpus") from None
-        except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
-            raise ModelError(f"{path} is damaged: {error}") from error
-        tokens = np.concatenate([found.always, found.likely])
-        fits = len(found.starts) == source_vocabulary + 1 and EOS in found.always
-        if not fits or tokens.min() < 0 or tokens.max() >= target_vocabulary:
-            raise ModelError(f"{path} belongs to another vocabulary: learn it anew with `dragoman shortlist`")
+        except (OSError, LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
+            raise ModelError(
+                f"{path} is damaged: {reason_of(error)}; learn it anew with `dragoman shortlist`"
+            ) from error
         return found
+
+    def _check(self, source_vocabulary: int, target_vocabulary: int) -> None:
+        """Check what the search relies on; raise ValueError for what does not hold."""
+        if len(self.starts) != source_vocabulary + 1:
+            raise ValueError(f"it belongs to another vocabulary, of {len(self.starts) - 1:,} source subwords")
+        tokens = np.concatenate([self.always, self.likely])
+        if EOS not in self.always or tokens.min() < 0 or tokens.max() >= target_vocabulary:
+            raise ValueError("it belongs to another vocabulary: its target subwords are not the model's")
+        if (np.diff(self.always) <= 0).any():
+            raise ValueError("the subwords of every sentence are not in order")
+        if self.starts[0] != 0 or self.starts[-1] != len(self.likely) or (np.diff(self.starts) < 0).any():
+            raise ValueError("its parts overlap, or leave something out")
+
+
+def _row(arrays: Mapping[str, NDArray[Any]], name: str) -> Ints:
+    if name not in arrays:
+        raise ValueError(f"it lacks {name}")
+    if arrays[name].dtype != np.int64 or arrays[name].ndim != 1:
+        raise ValueError(f"{name} is not a row of whole numbers")
+    return arrays[name]
 
 
 def learn_shortlist(

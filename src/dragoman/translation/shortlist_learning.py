@@ -10,6 +10,7 @@ from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError
 from dragoman.models.description import load_description
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.loading import load_tokenizer
 from dragoman.translation.shortlist import Shortlist, learn_shortlist
 
 
@@ -38,7 +39,8 @@ class ShortlistCorpus:
 
         Raises UserError when the directory holds no model, or no pair can be used.
         """
-        description, tokenizer = load_description(model), Tokenizer.load(model)
+        description = load_description(model)
+        tokenizer = load_tokenizer(model, description, right_to_left=False)
         longest = description.trained_length
         every = list(pairs)
         encoded = zip(

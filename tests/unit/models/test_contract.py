@@ -5,7 +5,7 @@ That steps give what all positions at once give, whatever the batch, is in `test
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from dragoman.errors import SettingsError
 from dragoman.models.description import ModelDescription
 from dragoman.models.encoder_decoder import EncoderDecoder
 from dragoman.models.registry import ARCHITECTURES, architecture_of, build_model, preset
@@ -242,6 +243,20 @@ def test_settings_that_cannot_be(architecture: str, changes: dict[str, Any], mes
     config = preset("tiny", 20, 20, joint=True, architecture=architecture)
     with pytest.raises(ValueError, match=message):
         replace(config, **changes)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("value", [2**31, 2**64, 10**100], ids=["31 bits", "64 bits", "a googol"])
+def test_no_size_is_without_bound(architecture: str, value: int) -> None:
+    """What costs time or memory that the weights do not show, such as steps and positions, above all."""
+    config = preset("tiny", 20, 20, joint=True, architecture=architecture)
+    sizes = [field.name for field in fields(config) if "int" in str(field.type)]
+    assert len(sizes) >= 5
+    for name in sizes:
+        changes: dict[str, Any] = {name: value}
+        with pytest.raises(SettingsError, match=rf"^{name} must be at most [\d,]+, not ") as caught:
+            replace(config, **changes)
+        assert len(str(caught.value)) < 200
 
 
 # Training

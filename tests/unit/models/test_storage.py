@@ -94,7 +94,8 @@ def test_what_is_in_the_directory(tmp_path: Path) -> None:
         "target_language": "de",
         "vocabulary_hash": None,
         "right_to_left": False,
-        "format": 1,
+        "digests": {},
+        "format": 2,
     }
     tensors = load_file(tmp_path / WEIGHTS_FILE)
     assert "source_embedding.tokens.weight" in tensors
@@ -213,7 +214,7 @@ def edit(directory: Path, changes: dict[str, Any], model: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("changes", "model", "message"),
     [
-        ({"format": 2}, {}, "format 2 is not one that this version reads"),
+        ({"format": 3}, {}, "format 3 is not one that this version reads"),
         ({"architecture": "oracle"}, {}, "unknown architecture 'oracle'"),
         ({"trained_length": 0}, {}, "trained_length must be at least 1"),
         ({"trained_length": "40"}, {}, "trained_length.*whole number"),

@@ -140,7 +140,7 @@ def test_presets() -> None:
         ({"d_k": 7, "positions": "rotary"}, "even d_k"),
         ({"d_k": 0}, "d_k must be at least 1, not 0"),
         ({"max_distance": 0}, "max_distance must be at least 1, not 0"),
-        ({"random_positions": -1}, r"random_positions must be 0 \(off\) or more, not -1"),
+        ({"random_positions": -1}, "random_positions must be at least 0, not -1"),
         ({"random_positions": 9, "positions": "learned"}, "needs sinusoidal positions, but they are 'learned'"),
         ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
         ({"decoder_layers": -1}, "decoder_layers"),

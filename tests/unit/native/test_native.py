@@ -218,8 +218,8 @@ def test_a_model_that_the_engine_does_not_take_is_translated_in_torch(tmp_path: 
     config = replace(model_config(), norm="batch")
     model = build_transformer(config).eval()
     description = ModelDescription(architecture="transformer", model=config, trained_length=12)
-    save_model(tmp_path, description, weights_of(model))
     tokenizer().save(tmp_path)
+    save_model(tmp_path, description, weights_of(model))
     translator = Translator.load(tmp_path, device="cpu")
     assert translator.engine.startswith("torch")
     assert len(translator.translate(["the lamp"])) == 1

@@ -1,15 +1,26 @@
 """The shortlist: what is learnt, what is stored, and a search that keeps to it."""
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save
 from torch import Tensor
 
 from dragoman.data.readers import Pair
-from dragoman.errors import CorpusError, UserError
+from dragoman.errors import CorpusError, ModelError, UserError
+from dragoman.models.description import (
+    CONFIG_FILE,
+    SHORTLIST_FILE,
+    ModelDescription,
+    load_description,
+    save_description,
+)
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.models.storage import load_model
@@ -18,11 +29,12 @@ from dragoman.search.results import Piece
 from dragoman.search.stepper import SingleModel
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
-from dragoman.translation.shortlist import SHORTLIST_FILE, Shortlist, learn_shortlist
+from dragoman.translation.shortlist import Shortlist, learn_shortlist
 from dragoman.translation.shortlist_learning import ShortlistCorpus
 from dragoman.translation.translator import Translator
 from tests.support.native_models import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
 from tests.support.small_translator import tokenizer
+from tests.support.tiny import tiny
 
 WORDS = 12
 
@@ -86,18 +98,95 @@ def test_expectation_maximisation_by_hand() -> None:
     assert heard == sorted(heard)
 
 
-def test_stored_with_the_model(tmp_path: Path) -> None:
+def described(source: int = 50, target: int = 50) -> ModelDescription:
+    config = replace(tiny(50, 50, joint=False), source_vocabulary=source, target_vocabulary=target)
+    return ModelDescription(architecture="transformer", model=config, trained_length=9)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """What of a model directory is looked at here."""
+    save_description(tmp_path, described())
+    return tmp_path
+
+
+def load(directory: Path) -> Shortlist:
+    return Shortlist.load(directory, load_description(directory))
+
+
+def test_stored_with_the_model(model: Path) -> None:
     with pytest.raises(UserError, match="dragoman shortlist"):
-        Shortlist.load(tmp_path, 50, 50)
-    learn(likely=3).save(tmp_path)
-    assert Shortlist.load(tmp_path, 50, 50).allowed([12, 20], []) == learn(likely=3).allowed([12, 20], [])
+        load(model)
+    learn(likely=3).save(model)
+    assert load(model).allowed([12, 20], []) == learn(likely=3).allowed([12, 20], [])
     for source, target in ((51, 50), (50, 20)):
+        save_description(model, described(source, target))
         with pytest.raises(UserError, match="another vocabulary"):
-            Shortlist.load(tmp_path, source, target)
-    data = (tmp_path / SHORTLIST_FILE).read_bytes()
-    (tmp_path / SHORTLIST_FILE).write_bytes(data[: len(data) // 2])
-    with pytest.raises(UserError, match="damaged"):
-        Shortlist.load(tmp_path, 50, 50)
+            load(model)
+
+
+def test_a_shortlist_that_was_changed_is_refused(model: Path) -> None:
+    learn(likely=3).save(model)
+    data = (model / SHORTLIST_FILE).read_bytes()
+    for place in range(0, len(data), 7):
+        flipped = bytearray(data)
+        flipped[place] ^= 4
+        (model / SHORTLIST_FILE).write_bytes(flipped)
+        with pytest.raises(ModelError, match=r"damaged: its bytes are not those .*: *|dragoman shortlist"):
+            load(model)
+    (model / SHORTLIST_FILE).write_bytes(data[: len(data) // 2])
+    with pytest.raises(ModelError, match="damaged"):
+        load(model)
+
+
+FITTING = {"always": np.array([EOS, 5]), "likely": np.arange(6, 56), "starts": np.arange(51)}
+FITTING["likely"] %= 50
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"always": np.array([5, EOS])}, "not in order"),
+        ({"always": np.array([EOS, EOS])}, "not in order"),
+        ({"always": np.array([5])}, "another vocabulary"),
+        ({"always": np.array([EOS, 50])}, "another vocabulary"),
+        ({"always": np.array([-1, EOS])}, "another vocabulary"),
+        ({"always": np.array([], dtype=np.int64)}, "another vocabulary"),
+        ({"always": np.array([[EOS, 5]])}, "always is not a row of whole numbers"),
+        ({"always": np.array([3.0, 5.0])}, "always is not a row of whole numbers"),
+        ({"likely": np.full(50, np.nan)}, "likely is not a row of whole numbers"),
+        ({"likely": np.full(50, 2**62)}, "another vocabulary"),
+        ({"likely": np.zeros(49, dtype=np.int64)}, "overlap, or leave something out"),
+        ({"starts": np.arange(51)[::-1].copy()}, "overlap, or leave something out"),
+        ({"starts": np.full(51, 7)}, "overlap, or leave something out"),
+        ({"starts": np.array([0, 9, 8, *range(3, 51)])}, "overlap, or leave something out"),
+        ({"starts": np.array(3)}, "starts is not a row of whole numbers"),
+        ({"starts": np.arange(51, dtype=np.int32)}, "starts is not a row of whole numbers"),
+        ({"starts": None}, "it lacks starts"),
+        ({"starts": np.arange(50)}, "another vocabulary, of 49 source subwords"),
+    ],
+)
+@pytest.mark.parametrize("digest", ["of an earlier version", "listed by a stranger"])
+def test_a_shortlist_that_cannot_be_is_refused(model: Path, changes: dict[str, Any], message: str, digest: str) -> None:
+    arrays = {name: values for name, values in (FITTING | changes).items() if values is not None}
+    (model / SHORTLIST_FILE).write_bytes(save(arrays))
+    if digest == "listed by a stranger":
+        save_description(model, described())
+    else:
+        config = json.loads((model / CONFIG_FILE).read_text())
+        (model / CONFIG_FILE).write_text(json.dumps(config | {"format": 1}))
+    with pytest.raises(ModelError, match=rf"damaged: .*{message}.*; learn it anew with `dragoman shortlist`$"):
+        load(model)
+    (model / SHORTLIST_FILE).write_bytes(save(FITTING))
+    if digest == "of an earlier version":
+        load(model)
+
+
+def test_a_shortlist_beside_a_file_that_does_not_list_it_is_refused(model: Path) -> None:
+    """As after an end between the two writings, or a copy from another directory."""
+    (model / SHORTLIST_FILE).write_bytes(save(FITTING))
+    with pytest.raises(ModelError, match=r"config\.json does not list it; learn it anew with `dragoman shortlist`$"):
+        load(model)
 
 
 def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> None:
@@ -119,7 +208,7 @@ def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> N
     # A joint vocabulary may copy.
     assert {*off, *on} <= set(shortlist.allowed(on, []))
     shortlist.save(directory)
-    assert Shortlist.load(directory, corpus.source_vocabulary, corpus.target_vocabulary).allowed(on, [])
+    assert load(directory).allowed(on, [])
     with pytest.raises(CorpusError, match=r"x\.tsv: no pairs to learn from: .* at most 12 subwords"):
         ShortlistCorpus.encode(directory, pairs[1:4], where="x.tsv")
 

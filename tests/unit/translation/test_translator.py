@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from dragoman.data.readers import Pair
-from dragoman.errors import UserError
-from dragoman.models.description import ModelDescription
+from dragoman.errors import ModelError, UserError
+from dragoman.models.description import ModelDescription, load_description, save_description
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.search.config import SamplingConfig, SearchConfig
@@ -388,7 +388,17 @@ def test_loading_refuses_what_does_not_fit(tmp_path: Path) -> None:
         Translator.load(one, device="abacus")
     other = write_model(tmp_path / "other", 1)
     pairs = [Pair("ein anderes Vokabular", "mit anderen Wörtern")] * 5
-    train_tokenizer(pairs, TokenizerConfig(vocabulary_size=300)).save(other)
+    tokens = train_tokenizer(pairs, TokenizerConfig(vocabulary_size=300))
+    tokens.save(other)
+    with pytest.raises(ModelError, match=r"tokenizer\.model: .* \(its bytes are not those that config\.json lists\)"):
+        Translator.load(other, device="cpu")
+    # The hash is that of no tokenizer here, as in the directories of some other program.
+    description = replace(load_description(other), vocabulary_hash=None)
+    save_description(other, description)
+    with pytest.raises(ModelError, match=rf"of the source it has {tokens.source_size} subwords, the model \d+; copy"):
+        Translator.load(other, device="cpu")
+    config = replace(model_config(), source_vocabulary=tokens.source_size, target_vocabulary=tokens.target_size)
+    save_model(other, replace(description, model=config), weights_of(build_transformer(config)))
     with pytest.raises(UserError, match="different vocabularies"):
         Translator.load(one, other, device="cpu")
     with pytest.raises(UserError, match="at least 1"):

@@ -3,14 +3,43 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.errors import SettingsError
+from dragoman.errors import SettingsError, quoted
+
+# The largest value of each size: beyond what anybody trains, and within what can be computed. Most sizes cost no more
+# than the weights that they ask for, but steps, positions and lengths would cost time and memory that no file shows.
+LARGEST = {
+    "source_vocabulary": 1 << 24,
+    "target_vocabulary": 1 << 24,
+    "encoder_layers": 500,
+    "decoder_layers": 500,
+    "encoder_steps": 100,
+    "decoder_steps": 100,
+    "d_model": 1 << 16,
+    "heads": 1 << 10,
+    "d_ff": 1 << 20,
+    "d_k": 1 << 16,
+    "kernel_width": 999,
+    "max_positions": 1 << 20,
+    "max_distance": 1 << 20,
+    "random_positions": 1 << 17,
+}
+# Of a size that is not in the table.
+LARGEST_OTHER = (1 << 31) - 1
 
 
-def check_at_least_one(config: Any, names: Sequence[str]) -> None:
-    """Check whole numbers that must be 1 or more."""
+def check_sizes(config: Any, names: Sequence[str]) -> None:
+    """Check whole numbers that must be 1 or more, and not beyond `LARGEST`."""
     for name in names:
-        if getattr(config, name) < 1:
-            raise SettingsError(f"{name} must be at least 1, not {getattr(config, name)}")
+        check_size(name, getattr(config, name))
+
+
+def check_size(name: str, value: int, *, least: int = 1) -> None:
+    """Check that a whole number is at least `least`, and not beyond `LARGEST`."""
+    if value < least:
+        raise SettingsError(f"{name} must be at least {least}, not {quoted(value)}")
+    most = LARGEST.get(name, LARGEST_OTHER)
+    if value > most:
+        raise SettingsError(f"{name} must be at most {most:,}, not {quoted(value)}")
 
 
 def check_probabilities(config: Any, names: Sequence[str]) -> None:
@@ -30,8 +59,7 @@ def check_heads(config: Any) -> None:
 
 def check_random_positions(config: Any) -> None:
     """Check the number of positions at which a batch may begin."""
-    if config.random_positions < 0:
-        raise SettingsError(f"random_positions must be 0 (off) or more, not {config.random_positions}")
+    check_size("random_positions", config.random_positions, least=0)
 
 
 def check_tied_embeddings(config: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
-from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.models.config.checks import check_probabilities, check_sizes, check_tied_embeddings
 from dragoman.models.shapes import TensorShape, linear, table, vocabulary, within
 
 
@@ -35,7 +35,7 @@ class ConvolutionalConfig:
     tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
-        check_at_least_one(
+        check_sizes(
             self,
             (
                 "source_vocabulary",

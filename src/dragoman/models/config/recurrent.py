@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
-from dragoman.models.config.checks import check_at_least_one, check_probabilities, check_tied_embeddings
+from dragoman.models.config.checks import check_probabilities, check_sizes, check_tied_embeddings
 from dragoman.models.shapes import TensorShape, linear, vocabulary, within
 
 
@@ -42,9 +42,7 @@ class RecurrentConfig:
     tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
-        check_at_least_one(
-            self, ("source_vocabulary", "target_vocabulary", "encoder_layers", "decoder_layers", "d_model")
-        )
+        check_sizes(self, ("source_vocabulary", "target_vocabulary", "encoder_layers", "decoder_layers", "d_model"))
         check_probabilities(self, ("dropout",))
         if self.bidirectional and self.d_model % 2:
             raise SettingsError(f"d_model must be even for an encoder of two directions, not {self.d_model}")

@@ -7,10 +7,10 @@ from typing import Any, Literal
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import (
-    check_at_least_one,
     check_heads,
     check_probabilities,
     check_random_positions,
+    check_sizes,
     check_tied_embeddings,
 )
 from dragoman.models.shapes import TensorShape, linear, table, vocabulary, within
@@ -63,7 +63,7 @@ class TransformerConfig:
     attention_bias: bool = False
 
     def __post_init__(self) -> None:
-        check_at_least_one(
+        check_sizes(
             self,
             (
                 "source_vocabulary",
@@ -78,7 +78,7 @@ class TransformerConfig:
             ),
         )
         if self.d_k is not None:
-            check_at_least_one(self, ("d_k",))
+            check_sizes(self, ("d_k",))
         check_probabilities(self, ("dropout", "attention_dropout", "activation_dropout"))
         check_heads(self)
         if self.positions == "rotary" and self.key_width % 2:

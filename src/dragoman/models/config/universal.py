@@ -8,10 +8,10 @@ from typing import Any, Literal
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import (
-    check_at_least_one,
     check_heads,
     check_probabilities,
     check_random_positions,
+    check_sizes,
     check_tied_embeddings,
 )
 from dragoman.models.config.transformer import TransformerConfig
@@ -56,7 +56,7 @@ class UniversalConfig:
     tied_embeddings: TiedEmbeddings = "three-way"
 
     def __post_init__(self) -> None:
-        check_at_least_one(
+        check_sizes(
             self,
             ("source_vocabulary", "target_vocabulary", "encoder_steps", "decoder_steps", "d_model", "heads", "d_ff"),
         )
