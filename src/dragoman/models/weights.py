@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -123,14 +123,15 @@ def open_weights(directory: Path, config: ModelConfig) -> Iterator[WeightsFile]:
         ModelError: when the file is missing, damaged, or of another model.
     """
     path = directory / WEIGHTS_FILE
-    try:
-        file = open_regular(path)
-    except FileNotFoundError:
-        raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
-    except OSError as error:
-        raise _damaged(path, reason_of(error)) from error
-    with file:
-        yield _checked(file, path, config)
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(open_regular(path))
+            weights = _checked(file, path, config)
+        except FileNotFoundError:
+            raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
+        except OSError as error:
+            raise _damaged(path, reason_of(error)) from error
+        yield weights
 
 
 def write_weights(path: Path, tensors: Mapping[str, Array]) -> None:

@@ -1,0 +1,247 @@
+"""config.json from a stranger, and the list of the files that belong to a model."""
+
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ModelError
+from dragoman.models.description import (
+    ALIGNMENT_FILE,
+    CONFIG_FILE,
+    SHORTLIST_FILE,
+    ModelDescription,
+    add_file,
+    load_description,
+    save_description,
+)
+from dragoman.models.quantization import quantize_model
+from dragoman.models.storage import load_model
+from tests.support.native_models import translator_directory
+from tests.support.tiny import tiny
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A model with a tokenizer."""
+    (tmp_path / "model").mkdir()
+    return translator_directory(tmp_path / "model")
+
+
+def config_of(directory: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((directory / CONFIG_FILE).read_text())
+    return config
+
+
+def refuse(directory: Path, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        load_description(directory)
+    text = str(caught.value)
+    assert str(directory / CONFIG_FILE) in text
+    assert text.isprintable()
+    assert len(text) < 800
+
+
+DEEP: Any = []
+for _ in range(400):
+    DEEP = [DEEP]
+ESCAPES = "a\nError: all is well\x1b[2J\u202e\ud800"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"architecture": ["transformer"]}, r"unknown architecture \['transformer'\]"),
+        ({"architecture": {"transformer": 1}}, "unknown architecture {'transformer': 1}"),
+        ({"architecture": DEEP}, r"unknown architecture \[\[\["),
+        ({"architecture": ESCAPES}, r"unknown architecture 'a\\nError: all is well\\x1b\[2J\\u202e\\ud800'"),
+        ({"architecture": "x" * 500_000}, r"unknown architecture 'xxx.*\.\.\.x*'"),
+        ({"architecture": 10**400}, "unknown architecture 1000"),
+        ({"model": DEEP}, "must be a table of settings"),
+        ({"model": None}, "must be a table of settings"),
+        ({ESCAPES: 1}, r"unknown key 'a\\nError: all is well\\x1b"),
+        ({"x" * 100_000: 1}, r"unknown key 'xxx.*\.\.\."),
+        ({"source_language": 3}, "expected text"),
+        ({"trained_length": 2**31}, "trained_length must be at least 1 and at most 131,072, not 2147483648"),
+        ({"trained_length": float("inf")}, "expected a whole number, got inf"),
+        ({"trained_length": 10**400}, "trained_length must be"),
+        ({"format": 3}, "format 3 is not one that this version reads"),
+        ({"format": -1}, "format -1 is not one"),
+        ({"format": 10**400}, "format 1000"),
+        ({"format": "2"}, "expected a whole number"),
+        ({"format": None}, "expected a whole number"),
+        ({"digests": []}, "digests.*expected a table"),
+        ({"digests": {ESCAPES: 1}}, r"digests\.'a\\nError.* expected text"),
+    ],
+)
+def test_what_a_stranger_writes_is_quoted_and_refused(directory: Path, changes: dict[str, Any], message: str) -> None:
+    (directory / CONFIG_FILE).write_text(json.dumps(config_of(directory) | changes))
+    refuse(directory, message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"d_model": float("nan")}, "expected a whole number, got nan"),
+        ({"dropout": float("nan")}, "expected a finite number, got nan"),
+        ({"dropout": -float("inf")}, "expected a finite number, got -inf"),
+        ({"encoder_layers": 10**6}, "encoder_layers must be at most 500, not 1000000"),
+        ({"d_ff": 2**63}, "d_ff must be at most"),
+        ({"norm": DEEP}, "expected one of"),
+        ({ESCAPES: 1}, r"unknown key model\.'a\\nError"),
+    ],
+)
+def test_settings_of_a_stranger(directory: Path, changes: dict[str, Any], message: str) -> None:
+    config = config_of(directory)
+    config["model"] |= changes
+    (directory / CONFIG_FILE).write_text(json.dumps(config))
+    refuse(directory, message)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"a": ' * 50_000, "nested too deeply"),
+        (b"[" * 500_000, "nested too deeply"),
+        (b" " * (1 << 20) + b"{}", "more than 1,048,576 bytes"),
+        (b"{}\0", "damaged"),
+        (b"\0" * 99, "damaged"),
+        (b'{"format": 1, "format": 2}', "has the key 'format' twice"),
+        (b'{"\xff": 1}', "it is not UTF-8"),
+        (b"\xef\xbb\xbf{}", "damaged"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_file_that_is_something_else(directory: Path, data: bytes, message: str) -> None:
+    (directory / CONFIG_FILE).write_bytes(data)
+    refuse(directory, message)
+
+
+LOADING = """
+import sys
+from pathlib import Path
+from dragoman.errors import ModelError
+from dragoman.alignment.heads import AlignmentHead
+from dragoman.models.quantization import quantize_model
+from dragoman.translation.translator import Translator
+from dragoman.models.description import load_description
+from dragoman.translation.shortlist import Shortlist
+directory, out = map(Path, sys.argv[1:])
+refused = []
+for use in (
+    lambda: Translator.load(directory, device="cpu", engine="native"),
+    lambda: Shortlist.load(directory, load_description(directory)),
+    lambda: AlignmentHead.load(directory),
+    lambda: quantize_model(directory, out),
+):
+    try:
+        use()
+    except ModelError as error:
+        refused.append(str(error))
+print("\\n".join(refused))
+"""
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "process"])
+@pytest.mark.parametrize(
+    "name", [CONFIG_FILE, "model.safetensors", "tokenizer.model", SHORTLIST_FILE, ALIGNMENT_FILE, "README.md"]
+)
+def test_only_regular_files_are_read(directory: Path, name: str, kind: str) -> None:
+    """In a process of its own, with little memory: a fault would be to wait for ever, or to fill the memory."""
+    path = directory / name
+    path.unlink(missing_ok=True)
+    match kind:
+        case "fifo":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "directory":
+            path.mkdir()
+        case _:
+            path.symlink_to("/proc/self/mem")
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, str(directory), str(directory.with_name("out"))],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30)),
+    )
+    assert str(path) in done.stdout
+    assert not directory.with_name("out").exists()
+
+
+def test_a_copy_takes_what_belongs_to_a_model_and_nothing_else(directory: Path, tmp_path: Path) -> None:
+    """A link could bring any file of the machine into a directory that is then mailed away."""
+    (tmp_path / "secret").write_text("secret")
+    (directory / "README.md").write_text("# A model\n")
+    (directory / "metrics.json").write_text("{}")
+    (directory / "notes").symlink_to(tmp_path / "secret")
+    (directory / "run").mkdir()
+    quantize_model(directory, tmp_path / "copy")
+    names = ["README.md", CONFIG_FILE, "metrics.json", "model.safetensors", "tokenizer.model"]
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == names
+    assert config_of(tmp_path / "copy") == config_of(directory)
+    for name in ("README.md", "metrics.json", "tokenizer.model", ALIGNMENT_FILE):
+        (directory / name).unlink(missing_ok=True)
+        (directory / name).symlink_to(tmp_path / "secret")
+        with pytest.raises(ModelError, match=rf"{name} cannot be copied: it is a link; copy the directory anew"):
+            quantize_model(directory, tmp_path / "other")
+        assert not (tmp_path / "other").exists()
+        (directory / name).unlink()
+
+
+# The list of files
+
+
+def test_the_list_is_of_the_files_that_are_there(directory: Path) -> None:
+    digest = hashlib.sha256((directory / "tokenizer.model").read_bytes()).hexdigest()
+    assert config_of(directory)["digests"] == {"tokenizer.model": digest}
+    add_file(directory, SHORTLIST_FILE, b"some")
+    assert config_of(directory)["digests"] == {
+        "tokenizer.model": digest,
+        SHORTLIST_FILE: hashlib.sha256(b"some").hexdigest(),
+    }
+    # Training goes on, and writes a better model.
+    before = config_of(directory)
+    save_description(directory, load_description(directory))
+    assert config_of(directory) == before
+
+
+def test_an_end_between_file_and_list_spoils_that_file_alone(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_file(directory, SHORTLIST_FILE, b"some")
+    with monkeypatch.context() as context:
+        context.setattr("dragoman.models.description._write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            add_file(directory, SHORTLIST_FILE, b"other")
+    assert (directory / SHORTLIST_FILE).read_bytes() == b"other"
+    load_model(directory)
+    with pytest.raises(ModelError, match=r"shortlist\.safetensors cannot be copied: its bytes are not those"):
+        quantize_model(directory, directory.with_name("out"))
+    add_file(directory, SHORTLIST_FILE, b"other")
+    quantize_model(directory, directory.with_name("out"))
+
+
+def test_a_directory_of_an_earlier_version_is_read(directory: Path) -> None:
+    config = config_of(directory)
+    del config["digests"]
+    (directory / CONFIG_FILE).write_text(json.dumps(config | {"format": 1}))
+    description = load_description(directory)
+    assert description.listed is None
+    load_model(directory)
+    quantize_model(directory, directory.with_name("new"))
+    assert config_of(directory.with_name("new"))["format"] == 2
+    assert config_of(directory.with_name("new"))["digests"].keys() == {"tokenizer.model"}
+
+
+def test_a_model_without_a_tokenizer_lists_none(tmp_path: Path) -> None:
+    save_description(
+        tmp_path, ModelDescription(architecture="transformer", model=tiny(8, 8, joint=True), trained_length=9)
+    )
+    assert config_of(tmp_path)["digests"] == {}
