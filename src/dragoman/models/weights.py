@@ -25,8 +25,8 @@ from dragoman.models.shapes import TensorShape
 WEIGHTS_FILE = "model.safetensors"
 # Beside an int8 matrix stands what one unit of each of its rows is worth.
 SCALE = ".scale"
-# Entries of a header have about 130 bytes: this is enough for more layers than the settings allow.
-LARGEST_HEADER = 4 << 20
+# Enough for as many layers as the settings allow. Reading it takes up to 25 times its size.
+LARGEST_HEADER = 2 << 20
 
 # By the names that the file has for them; NumPy has no bf16, the upper half of a float32.
 _FLOATS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
@@ -243,7 +243,7 @@ def _check_kind(entry: _Entry, tensor: TensorShape, path: Path) -> None:
     kinds = _INT64 if tensor.integer else _FLOATS | _INT8 if len(tensor.shape) == 2 else _FLOATS
     if entry.kind not in kinds:
         raise ModelError(
-            f"{path}: {tensor.name} is stored as {quoted(entry.kind)}, which is not read here: save it as "
+            f"{path}: {tensor.name} is stored as {quoted(entry.kind)}, which cannot be read: save it as "
             f"{' or '.join(kinds)}"
         )
 

@@ -7,11 +7,14 @@ normalised. The format is protocol buffers (sentencepiece_model.proto), of which
 import math
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 # Fields of a model, of one of its pieces, and of what says how text is normalised.
 _PIECE, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
-_TEXT, _SCORE, _TYPE = 1, 2, 3
+_TEXT, _SCORE, _TYPE, _TYPES = 1, 2, 3, range(1, 7)
 _TABLE = 2
+# How it was learned, and how text is normalised, takes some hundred bytes.
+LARGEST_PART = 1 << 16
 # Wire types: a number, eight bytes, bytes with their length before them, four bytes.
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
@@ -23,28 +26,34 @@ def check_model(serialized: bytes) -> None:
     """
     pieces = 0
     for field, value in _fields(serialized):
-        if not isinstance(value, bytes) or field not in (_PIECE, _TRAINER, _NORMALIZER, _DENORMALIZER):
-            raise ValueError("a sentencepiece model with something unknown in it")
-        if field == _PIECE:
+        if field == _PIECE and isinstance(value, bytes):
             _check_piece(value)
             pieces += 1
-        # Every field of a part is passed, so that none is cut off.
-        elif any(field != _TRAINER and inner == _TABLE and table for inner, table in list(_fields(value))):
-            raise ValueError("a sentencepiece model that normalises text")
+        elif field in (_TRAINER, _NORMALIZER, _DENORMALIZER) and isinstance(value, bytes):
+            if len(value) > LARGEST_PART:
+                raise ValueError(f"a sentencepiece model with a part of {len(value):,} bytes")
+            for inner, table in _fields(value):
+                if field != _TRAINER and inner == _TABLE and table:
+                    raise ValueError("a sentencepiece model that normalises text")
+        else:
+            raise ValueError("a sentencepiece model with something unknown in it")
     if not pieces:
         raise ValueError("a sentencepiece model without subwords")
 
 
 def _check_piece(data: bytes) -> None:
-    piece = dict(_fields(data))
-    text, score, kind = piece.get(_TEXT), piece.get(_SCORE, 0.0), piece.get(_TYPE, 1)
+    text: Any = b""
+    for field, value in _fields(data):
+        if field == _TEXT:
+            text = value
+        elif field == _SCORE:
+            if not isinstance(value, float) or not math.isfinite(value):
+                raise ValueError("a sentencepiece model with a score that is not a finite number")
+        elif field != _TYPE or value not in _TYPES:
+            raise ValueError("a sentencepiece model with a subword of an unknown type")
     if not isinstance(text, bytes) or not text or b"\0" in text:
         raise ValueError("a sentencepiece model with a subword of no text")
     text.decode()
-    if not isinstance(score, float) or not math.isfinite(score):
-        raise ValueError("a sentencepiece model with a score that is not a finite number")
-    if kind not in range(1, 7):
-        raise ValueError("a sentencepiece model with a subword of an unknown type")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:

@@ -24,8 +24,8 @@ from dragoman.text.symbols import apart, read_model
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
 
 _JOINT, _SOURCE, _TARGET = TOKENIZER_FILES = ("tokenizer.model", "tokenizer.source.model", "tokenizer.target.model")
-# Ten million subwords.
-LARGEST_TOKENIZER = 1 << 28
+# Half a million subwords.
+LARGEST_TOKENIZER = 1 << 24
 
 # The outcome of training depends on how many threads share the work, so it must not be the machine.
 _TRAINING_THREADS = 8

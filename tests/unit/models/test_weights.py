@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import torch
 from safetensors.torch import save_file
 
 from dragoman.errors import ModelError
+from dragoman.models.config.checks import LARGEST
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import CONFIG_FILE, ModelDescription, load_description
 from dragoman.models.quantization import quantize_model
 from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import LARGEST_HEADER, WEIGHTS_FILE, open_weights
+from tests.support.variants import VARIANTS
 
 CONFIG = TransformerConfig(
     source_vocabulary=12, target_vocabulary=12, encoder_layers=1, decoder_layers=1, d_model=8, heads=2, d_ff=16
@@ -97,7 +100,7 @@ def refuse(directory: Path, message: str) -> None:
         (setting(MATRIX, shape=[True, 8]), "damaged: .* cannot be read"),
         (setting(MATRIX, shape="16, 8"), "damaged: .* cannot be read"),
         (setting(MATRIX, shape=None), "damaged: .* cannot be read"),
-        (setting(MATRIX, dtype="F8_E4M3"), "stored as 'F8_E4M3', which is not read here: save it as F32 or F16 or"),
+        (setting(MATRIX, dtype="F8_E4M3"), "stored as 'F8_E4M3', which cannot be read: save it as F32 or F16 or"),
         (setting(MATRIX, dtype="F64"), "stored as 'F64'"),
         (setting(MATRIX, dtype="BF16"), "does not have the size"),
         (setting(MATRIX, dtype="I8"), "does not have the size"),
@@ -148,13 +151,25 @@ def test_a_header_that_lies_is_refused(directory: Path, edit: Callable[[Header],
         ("{}".encode("utf-16"), "damaged: it is not UTF-8"),
         (b"\xff{}", "damaged: it is not UTF-8"),
         (b"{}", "damaged: its header describes 0 bytes"),
-        (b"{}".ljust(LARGEST_HEADER + 1), "damaged: its header has 4,194,305 bytes, more than"),
+        (b"{}".ljust(LARGEST_HEADER + 1), "damaged: its header has 2,097,153 bytes, more than"),
     ],
     ids=lambda value: repr(value)[:20],
 )
 def test_a_header_that_is_something_else_is_refused(directory: Path, header: bytes, message: str) -> None:
     write_header(directory, header, header_of(directory)[1])
     refuse(directory, message)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_header_of_the_most_layers_is_read(variant: str) -> None:
+    """Of any model, in int8, with the longest numbers."""
+    layers = {name: LARGEST[name] for name in ("encoder_layers", "decoder_layers") if hasattr(VARIANTS[variant], name)}
+    length = 0
+    for tensor in replace(VARIANTS[variant], **layers).tensors():
+        for name in (tensor.name, tensor.name + ".scale") if len(tensor.shape) == 2 else (tensor.name,):
+            entry = {"dtype": "F32", "shape": [10**5] * len(tensor.shape), "data_offsets": [10**11, 10**11]}
+            length += len(json.dumps({name: entry}, separators=(",", ":")))
+    assert length < LARGEST_HEADER
 
 
 @pytest.mark.parametrize(
@@ -176,7 +191,7 @@ def test_int8_has_one_scale_for_each_row(quantized: Path, edit: Callable[[Header
 
 def test_settings_of_a_large_model_with_a_small_file_fail_before_it_is_built(directory: Path) -> None:
     config = json.loads((directory / CONFIG_FILE).read_text())
-    config["model"].update(encoder_layers=500, d_model=4096, d_ff=16384)
+    config["model"].update(encoder_layers=250, d_model=4096, d_ff=16384)
     (directory / CONFIG_FILE).write_text(json.dumps(config))
     tracemalloc.start()
     try:

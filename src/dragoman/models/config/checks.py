@@ -10,8 +10,8 @@ from dragoman.errors import SettingsError, quoted
 LARGEST = {
     "source_vocabulary": 1 << 24,
     "target_vocabulary": 1 << 24,
-    "encoder_layers": 500,
-    "decoder_layers": 500,
+    "encoder_layers": 250,
+    "decoder_layers": 250,
     "encoder_steps": 100,
     "decoder_steps": 100,
     "d_model": 1 << 16,
