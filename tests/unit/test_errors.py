@@ -41,8 +41,8 @@ def test_the_family_is_one_for_who_catches_all_and_four_for_who_asks() -> None:
         (BatchingConfig, {"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
         (DataConfig, {"validation_share": 1.0}, "validation_share must be between 0 and 1"),
         (TokenizerConfig, {"vocabulary_size": 3}, "vocabulary_size is 3"),
-        (SearchConfig, {"beam": 0}, "beam must be at least 1"),
-        (SamplingConfig, {"temperature": 0.0}, "temperature must be a number above 0"),
+        (SearchConfig, {"beam": 0}, "beam must lie between 1 and 200"),
+        (SamplingConfig, {"temperature": 0.0}, "temperature must be a number of at least 1e-06"),
     ],
 )
 def test_what_settings_contradict_is_a_settings_error_that_names_the_source(

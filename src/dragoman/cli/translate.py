@@ -31,13 +31,13 @@ class Translate:
     """A further model of the same vocabulary; may be given several times. Probabilities of those that write in the same
     direction are averaged; models of both (tokenizer.right_to_left) rank together what either finds."""
     beam: int = SearchConfig.beam
-    """Hypotheses kept; 1 is greedy search, the fastest."""
+    """Hypotheses kept, at most 200; 1 is greedy search, the fastest."""
     length_penalty: float = SearchConfig.length_penalty
     """α of the paper: higher favours longer output."""
     n_best: int = SearchConfig.n_best
     """Alternatives for each line, at most as many as the beam (or samples to draw); needs --json."""
     max_length_factor: float = SearchConfig.max_length_factor
-    """Output is at most factor x source length + offset subwords long."""
+    """Output is at most factor x source length + offset subwords long, and never longer than 4,096."""
     max_length_offset: int = SearchConfig.max_length_offset
     """See max-length-factor."""
     min_length_factor: float = SearchConfig.min_length_factor

@@ -14,8 +14,8 @@ from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.weights import open_weights
 from dragoman.native import Build, Precision, cores, obstacle
-from dragoman.search.config import DEFAULT_BATCH_TOKENS, SearchConfig
-from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, LARGEST_BATCH_TOKENS, SearchConfig, check_batch_tokens
+from dragoman.search.results import Hypothesis, Piece, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 
 # Sentences in progress in a thread. More of them make larger matrix products, but need more of the processor's cache.
@@ -23,8 +23,7 @@ BATCH_SENTENCES = 32
 # When there are more cores than sentences, up to MOST_SHARING threads share the products of one sentence, if the model
 # has at least SHARED_BYTES of weights: with fewer, waiting for each other takes longer than it saves.
 MOST_SHARING, SHARED_BYTES = 8, 16_000_000
-# Hypotheses are numbered in 16 bits.
-WIDEST_BEAM = 65_535
+MOST_THREADS = 4096
 
 
 class Shortlist(Protocol):
@@ -74,9 +73,13 @@ class NativeBackend:
         shared_bytes: int = SHARED_BYTES,
         shortlist: Shortlist | None = None,
     ) -> None:
-        for name, value in (("threads", threads), ("batch_sentences", batch_sentences), ("batch_tokens", batch_tokens)):
-            if value is not None and value < 1:
-                raise SettingsError(f"{name} must be at least 1, got {value}")
+        check_batch_tokens(batch_tokens)
+        for name, value, most in (
+            ("threads", threads, MOST_THREADS),
+            ("batch_sentences", batch_sentences, LARGEST_BATCH_TOKENS),
+        ):
+            if value is not None and not 1 <= value <= most:
+                raise SettingsError(f"{name} must lie between 1 and {most:,}, got {value}")
         if trouble := obstacle(config):
             raise SettingsError(f"the compiled engine does not take this model: {trouble}")
         self.threads = threads or cores()
@@ -102,13 +105,11 @@ class NativeBackend:
 
         Raises:
             CorpusError: when a sentence is longer than the positions that were learned.
-            SettingsError: when the beam is too wide.
-            FloatingPointError: when a probability is not a number.
+            FloatingPointError: when the model computes a number that is not finite.
+            ModelError: when there is nothing that the model may say.
         """
         if not pieces:
             return []
-        if config.beam > WIDEST_BEAM:
-            raise SettingsError(f"the compiled engine takes a beam of at most {WIDEST_BEAM:,}, got {config.beam:,}")
         lengths = [len(piece.source) for piece in pieces]
         workers = min(self.threads, len(pieces))
         try:
@@ -133,13 +134,15 @@ class NativeBackend:
             raise CorpusError(
                 f"{error}: split the text, or train with sinusoidal positions or a larger max_positions"
             ) from error
-        return [
+        return require_outputs(
             [
-                Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=finished)
-                for tokens, log_probability, score, finished in hypotheses
+                [
+                    Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=finished)
+                    for tokens, log_probability, score, finished in hypotheses
+                ]
+                for hypotheses in found
             ]
-            for hypotheses in found
-        ]
+        )
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]:
         """Return the logits [T + 1, V] after BOS and after each of T target tokens; EOS is added to the source."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from dragoman.search.config import SearchConfig, length_penalty
 from dragoman.search.limits import Limits
 from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
+
+# Positions for which there is room when a search starts; it doubles as outputs grow.
+FIRST_ROOM = 64
 
 
 @dataclass
@@ -70,7 +74,7 @@ class BeamState:
     """A search at one position: B rows still in the batch, K hypotheses each, best first."""
 
     row: Int[Tensor, " B"]  # the caller's number of each row
-    tokens: Int[Tensor, "B K T"]  # said so far; room for the longest output and EOS
+    tokens: Int[Tensor, "B K T"]  # said so far; room for more
     log_probability: Float[Tensor, "B K"]  # of what was said; -inf: this place is empty
     finished: Finished
 
@@ -88,6 +92,13 @@ class BeamState:
             log_probability=log_probability,
             finished=Finished(tokens, none, empty, empty, none.bool()),
         )
+
+    def grown(self, room: int) -> BeamState:
+        """The search with room for so many tokens."""
+        more = (0, room - self.tokens.size(2))
+        # [B, K, T] -> [B, K, room]
+        finished = replace(self.finished, tokens=pad(self.finished.tokens, more))
+        return replace(self, tokens=pad(self.tokens, more), finished=finished)
 
     def select(self, rows: Int[Tensor, " N"]) -> BeamState:
         """The search of these rows."""
@@ -124,12 +135,14 @@ def beam_search(
         return []
     limits = Limits.build(source_lengths, config, prefixes, device)
     longest = int(limits.maximum.max())
-    beams = BeamState.start(B, K, longest + 1, device)
+    beams = BeamState.start(B, K, min(longest + 1, FIRST_ROOM), device)
     results: list[list[Hypothesis]] = [[] for _ in range(B)]
     # [B] -> [B * K]
     state = state.reorder(beams.row.repeat_interleave(K))
     token = torch.full((B * K,), BOS, dtype=torch.int64, device=device)
     for position in range(longest + 1):
+        if position == (room := beams.tokens.size(2)):
+            beams = beams.grown(min(longest + 1, 2 * room))
         log_probabilities, state = stepper.step(token, state)
         # [B * K, V] -> [B, K, V]
         beams, parent = _advance(beams, log_probabilities.unflatten(0, (-1, K)), position, limits, config)

@@ -9,6 +9,17 @@ from dragoman.errors import SettingsError
 
 # The size of a batch: its rows, times the length of the longest, times the hypotheses of a row.
 DEFAULT_BATCH_TOKENS = 4096
+# Bounds of what may be asked for, whatever searches. The time of a position grows faster than the beam: with 200
+# hypotheses a line takes seconds, with 1,000 minutes, and translations get no better beyond a few dozen.
+WIDEST_BEAM = 200
+MOST_SAMPLES = 1024
+# No model here was trained on outputs of more than some hundred tokens.
+LONGEST_OUTPUT = 4096
+# The penalty of the longest output stays a number, in float32 too.
+LARGEST_LENGTH_PENALTY = 10.0
+# A logit divided by it stays a number.
+LEAST_TEMPERATURE = 1e-6
+LARGEST_BATCH_TOKENS = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +30,14 @@ class SearchConfig:
     """
 
     beam: int = 4
-    """Hypotheses kept at each position; 1 is greedy search."""
+    """Hypotheses kept at each position, at most 200; 1 is greedy search."""
     length_penalty: float = 1.0
-    """Alpha of `length_penalty` below; 0 ranks by plain log-probability, the paper takes 0.6. Models that were trained
-    for minutes end too early with less than 1."""
+    """Alpha of `length_penalty` below, at most 10; 0 ranks by plain log-probability, the paper takes 0.6. Models that
+    were trained for minutes end too early with less than 1."""
     n_best: int = 1
     """Hypotheses returned for each row, at most `beam`."""
     max_length_factor: float = 1.0
-    """The longest output is floor(factor * source length) + offset."""
+    """The longest output is floor(factor * source length) + offset, and never longer than 4,096 tokens."""
     max_length_offset: int = 50
     """See `max_length_factor`. "Attention Is All You Need", section 6.1: input length + 50."""
     min_length_factor: float = 0.0
@@ -35,33 +46,36 @@ class SearchConfig:
     """See `min_length_factor`. One token by default, so that words do not vanish."""
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise SettingsError(f"beam must be at least 1, got {self.beam}")
+        if not 1 <= self.beam <= WIDEST_BEAM:
+            raise SettingsError(f"beam must lie between 1 and {WIDEST_BEAM}, got {self.beam}")
         if not 1 <= self.n_best <= self.beam:
             raise SettingsError(
                 f"n_best must lie between 1 and the beam ({self.beam}), got {self.n_best}; "
                 "a wider beam gives more hypotheses"
             )
-        if not 0 <= self.length_penalty < math.inf:
-            raise SettingsError(f"length_penalty must be a number of at least 0, got {self.length_penalty}")
-        if not 0 <= self.min_length_factor <= self.max_length_factor < math.inf:
+        if not 0 <= self.length_penalty <= LARGEST_LENGTH_PENALTY:
             raise SettingsError(
-                "length factors must satisfy 0 <= min_length_factor <= max_length_factor, "
-                f"got {self.min_length_factor} and {self.max_length_factor}"
+                f"length_penalty must be a number between 0 and {LARGEST_LENGTH_PENALTY:g}, got {self.length_penalty}"
             )
-        if not (0 <= self.min_length_offset <= self.max_length_offset and self.max_length_offset):
+        if not 0 <= self.min_length_factor <= self.max_length_factor <= LONGEST_OUTPUT:
+            raise SettingsError(
+                f"length factors must satisfy 0 <= min_length_factor <= max_length_factor <= {LONGEST_OUTPUT:,} (the "
+                f"longest output), got {self.min_length_factor} and {self.max_length_factor}"
+            )
+        if not (0 <= self.min_length_offset <= self.max_length_offset <= LONGEST_OUTPUT and self.max_length_offset):
             raise SettingsError(
                 "length offsets must satisfy 0 <= min_length_offset <= max_length_offset and "
-                f"1 <= max_length_offset, got {self.min_length_offset} and {self.max_length_offset}"
+                f"1 <= max_length_offset <= {LONGEST_OUTPUT:,} (the longest output), "
+                f"got {self.min_length_offset} and {self.max_length_offset}"
             )
 
     def maximum_length(self, source_length: int) -> int:
         """The longest output for a source of this many tokens (EOS counted in neither)."""
-        return math.floor(self.max_length_factor * source_length) + self.max_length_offset
+        return _length(self.max_length_factor, source_length, self.max_length_offset)
 
     def minimum_length(self, source_length: int) -> int:
         """The shortest output for a source of this many tokens (EOS counted in neither)."""
-        return math.floor(self.min_length_factor * source_length) + self.min_length_offset
+        return _length(self.min_length_factor, source_length, self.min_length_offset)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,19 +98,33 @@ class SamplingConfig:
     """0 to 2**64 - 1."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
+        if not LEAST_TEMPERATURE <= self.temperature < math.inf:
             raise SettingsError(
-                f"temperature must be a number above 0, got {self.temperature}; "
+                f"temperature must be a number of at least {LEAST_TEMPERATURE}, got {self.temperature}; "
                 "for the most probable token at each position use a beam of 1"
             )
         if self.top_k is not None and self.top_k < 1:
             raise SettingsError(f"top_k must be at least 1, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise SettingsError(f"top_p must lie above 0 and not above 1, got {self.top_p}")
-        if self.samples < 1:
-            raise SettingsError(f"samples must be at least 1, got {self.samples}")
+        if not 1 <= self.samples <= MOST_SAMPLES:
+            raise SettingsError(f"samples must lie between 1 and {MOST_SAMPLES:,}, got {self.samples}")
         if not 0 <= self.seed < 2**64:
             raise SettingsError(f"seed must lie between 0 and 2**64 - 1, got {self.seed}")
+
+
+def check_batch_tokens(batch_tokens: int) -> None:
+    """Refuse a size of batches that no search can use.
+
+    Raises:
+        SettingsError: when it is out of range.
+    """
+    if not 1 <= batch_tokens <= LARGEST_BATCH_TOKENS:
+        raise SettingsError(f"batch_tokens must lie between 1 and {LARGEST_BATCH_TOKENS:,}, got {batch_tokens}")
+
+
+def _length(factor: float, source_length: int, offset: int) -> int:
+    return min(math.floor(factor * source_length) + offset, LONGEST_OUTPUT)
 
 
 def length_penalty(length: int, alpha: float) -> float:

@@ -11,7 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from dragoman.errors import ModelError
 from dragoman.search.config import SearchConfig
+from dragoman.search.results import NOTHING_TO_SAY
 from dragoman.text.subwords import EOS, NEVER_GENERATED, PAD
 
 
@@ -60,6 +62,8 @@ class Limits:
 
         What remains is not renormalised: sums of it are still the model's own log-probabilities.
         """
+        if log_probabilities.size(-1) <= len(NEVER_GENERATED) + 1:
+            raise ModelError(NOTHING_TO_SAY)
         allowed = log_probabilities.clone()
         allowed[..., list(NEVER_GENERATED)] = -math.inf
         # [B] -> [B, 1]: one limit for the K hypotheses of a row

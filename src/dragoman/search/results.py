@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from dragoman.errors import ModelError
+
+NOTHING_TO_SAY = "a search found no output: the model's vocabulary, or its shortlist, has no token to say"
 
 
 class Piece(NamedTuple):
@@ -35,11 +40,7 @@ class Hypothesis:
     finished: bool
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.log_probability):
-            raise FloatingPointError(
-                f"the model gives probabilities that are no numbers ({self.log_probability}): "
-                "its training diverged or its weights are damaged"
-            )
+        require_finite(self.log_probability)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +50,38 @@ class Score:
     log_probability  natural logarithm, EOS included: the sum over `tokens` tokens
     tokens           target tokens, EOS included; exp(-log_probability / tokens) is the perplexity
     score            log_probability / length_penalty(tokens, alpha), as search ranks
+
+    Raises FloatingPointError when the log-probability is not a number.
     """
 
     log_probability: float
     tokens: int
     score: float
 
+    def __post_init__(self) -> None:
+        require_finite(self.log_probability)
 
-# Of a pair that is too long to be scored.
-NOT_SCORED = Score(log_probability=math.nan, tokens=0, score=math.nan)
+
+def require_finite(log_probability: float) -> None:
+    """Refuse what a model whose numbers overflow makes.
+
+    Raises:
+        FloatingPointError: when the log-probability, or a sum of some, is not finite.
+    """
+    if not math.isfinite(log_probability):
+        raise FloatingPointError(
+            f"the model gives probabilities that are no numbers ({log_probability}): "
+            "its training diverged or its weights are damaged"
+        )
+
+
+def require_outputs(found: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    """Return what was found, if it is something for each piece.
+
+    Raises:
+        ModelError: when nothing was found for a piece: no token may follow, as with a vocabulary or a shortlist of
+            special tokens only.
+    """
+    if not all(found):
+        raise ModelError(NOTHING_TO_SAY)
+    return list(found)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from dragoman.search.config import SamplingConfig, SearchConfig, length_penalty
 from dragoman.search.limits import Limits
@@ -16,6 +17,8 @@ from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 
+# Positions for which memory is taken at first, and random numbers are drawn at once.
+BLOCK = 64
 # (log-probabilities [N, V], the caller's number of each row [N], position) -> next token [N]
 Choice = Callable[[Tensor, Tensor, int], Tensor]
 
@@ -72,26 +75,32 @@ def sample(
     # [B] -> [B * n]
     copies = torch.arange(len(source_lengths), device=device).repeat_interleave(n)
     state, limits = state.reorder(copies), limits.select(copies)
-    length = int(limits.maximum.max()) + 1
-    streams = [uniforms(sampling.seed, key, number, length) for key in keys for number in range(n)]
-    # [B * n, T]
-    uniform = torch.from_numpy(np.stack(streams)).to(device)
+    numbers: list[Tensor] = []
 
     def choose(log_probabilities: Tensor, rows: Tensor, position: int) -> Tensor:
-        return draw(log_probabilities, uniform[rows, position], sampling)
+        block, place = divmod(position, BLOCK)
+        if block == len(numbers):
+            # [B * n, BLOCK]: the numbers of the next positions
+            streams = [uniforms(sampling.seed, key, i, BLOCK, position) for key in keys for i in range(n)]
+            numbers.append(torch.from_numpy(np.stack(streams)).to(device))
+        return draw(log_probabilities, numbers[block][rows, place], sampling)
 
     drawn = _generate(stepper, state, limits, config.length_penalty, choose)
     return [drawn[first : first + n] for first in range(0, len(drawn), n)]
 
 
-def uniforms(seed: int, key: int, number: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The first `length` numbers in [0, 1) of the random stream that (seed, key, number) names.
+def uniforms(
+    seed: int, key: int, number: int, length: int, start: int = 0
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """`length` numbers in [0, 1), from place `start` on, of the random stream that (seed, key, number) names.
 
-    Counter-based (Philox; Salmon et al., 2011): no stream depends on what others were used for.
+    Counter-based (Philox; Salmon et al., 2011): no stream depends on what others were used for. `start` is a multiple
+    of 4, the numbers that the counter gives at once.
     """
+    assert start % 4 == 0
     generator = np.random.Philox(
         key=np.array([seed, key], dtype=np.uint64),
-        counter=np.array([0, 0, 0, number], dtype=np.uint64),
+        counter=np.array([start // 4, 0, 0, number], dtype=np.uint64),
     )
     return np.random.Generator(generator).random(length)
 
@@ -126,7 +135,7 @@ def _generate(
     """Extend each of N rows token by token until EOS; finished rows leave the batch, unless `keep_rows`."""
     N, device = len(limits.maximum), limits.maximum.device
     longest = int(limits.maximum.max())
-    tokens = torch.zeros(N, longest + 1, dtype=torch.int64, device=device)
+    tokens = torch.zeros(N, min(longest + 1, BLOCK), dtype=torch.int64, device=device)
     log_probability = torch.zeros(N, device=device)
     length = torch.zeros(N, dtype=torch.int64, device=device)
     own_end = torch.zeros(N, dtype=torch.bool, device=device)
@@ -134,6 +143,9 @@ def _generate(
     rows = torch.arange(N, device=device)  # [R]: the rows in the batch
     token = torch.full((N,), BOS, dtype=torch.int64, device=device)
     for position in range(longest + 1):
+        if position == (room := tokens.size(1)):
+            # [N, T] -> [N, 2T]
+            tokens = pad(tokens, (0, min(longest + 1 - room, room)))
         log_probabilities, state = stepper.step(token, state)
         # [R, V] -> [R, 1, V] -> [R, V]
         allowed = limits.apply(log_probabilities[:, None], position)[:, 0]

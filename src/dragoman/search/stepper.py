@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.state import DecoderState
+from dragoman.search.results import require_finite
 
 
 class SearchState(Protocol):
@@ -55,7 +56,7 @@ class SingleModel:
     def step(self, token: Int[Tensor, " N"], state: DecoderState) -> tuple[Float[Tensor, "N V"], DecoderState]:
         """See `Stepper`."""
         logits, state = self._model.step(token, state)
-        return logits.float().log_softmax(-1), state
+        return _log_probabilities(logits), state
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,21 @@ class Ensemble:
         log_probabilities, states = [], []
         for model, member in zip(self.models, state.members, strict=True):
             logits, member = model.step(token, member)
-            log_probabilities.append(logits.float().log_softmax(-1))
+            log_probabilities.append(_log_probabilities(logits))
             states.append(member)
         return log_mean_exp(log_probabilities), EnsembleState(tuple(states))
+
+
+def _log_probabilities(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N V"]:
+    """The logarithm of the softmax, in float32.
+
+    Raises:
+        FloatingPointError: when one of them is not finite.
+    """
+    log_probabilities = logits.float().log_softmax(-1)
+    # One pass: a sum is finite only if everything in it is.
+    require_finite(float(log_probabilities.sum()))
+    return log_probabilities
 
 
 def log_mean_exp(log_probabilities: Sequence[Tensor]) -> Tensor:

@@ -12,13 +12,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.batching import collate, sorted_batches
-from dragoman.errors import SettingsError
 from dragoman.models.figures import Figure, summarise
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.beam import beam_search
-from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
-from dragoman.search.results import Hypothesis, Piece, Score
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig, check_batch_tokens
+from dragoman.search.results import Hypothesis, Piece, Score, require_outputs
 from dragoman.search.sampling import greedy_search, sample
 from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
@@ -34,8 +33,7 @@ class TorchBackend:
     """
 
     def __init__(self, model: SearchModel[Any], *, batch_tokens: int = DEFAULT_BATCH_TOKENS) -> None:
-        if batch_tokens < 1:
-            raise SettingsError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        check_batch_tokens(batch_tokens)
         self.batch_tokens = batch_tokens
         self._model = model
 
@@ -133,7 +131,7 @@ class TorchBackend:
             for chosen in self.batches(sources, prefixes, width):
                 outputs = self._search_batch([pieces[i] for i in chosen], config, sampling)
                 found.update(zip(chosen, outputs, strict=True))
-        return [found[i] for i in range(len(pieces))]
+        return require_outputs([found[i] for i in range(len(pieces))])
 
     def _search_batch(
         self, rows: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None

@@ -214,6 +214,28 @@ def test_probabilities_that_are_not_numbers_are_refused() -> None:
             beam_search(model, model.start(), [2], SearchConfig(beam=beam), CPU)
 
 
+def test_lengths_are_bounded_for_any_source() -> None:
+    config = SearchConfig(max_length_factor=4096, min_length_factor=4096, max_length_offset=4096)
+    for source_length in (1, 4096, 10**12):
+        assert config.minimum_length(source_length) == config.maximum_length(source_length) == 4096
+
+
+def test_room_grows_as_outputs_grow() -> None:
+    """An output that is longer than the first room, several times over, is what the table says."""
+    V = 7
+    # Each word follows the one before it, and EOS never does.
+    table = torch.full((1, V, V, V), -20.0)
+    for last in range(V):
+        table[0, :, last, 4 + (last - 3) % 3] = -0.1
+    model = TableModel(table)
+    for length in (63, 64, 65, 300):
+        config = SearchConfig(beam=3, max_length_factor=0, max_length_offset=length)
+        [[best]] = beam_search(model, model.start(), [2], config, CPU)
+        [greedy] = greedy_search(model, model.start(), [2], config, CPU)
+        assert best.tokens == greedy.tokens == tuple([6, 4, 5] * 100)[:length]
+        assert not best.finished
+
+
 def test_a_prefix_holds_no_special_symbols() -> None:
     model = TableModel.random(0, rows=1)
     with pytest.raises(AssertionError):
@@ -223,12 +245,16 @@ def test_a_prefix_holds_no_special_symbols() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beam": 0}, "beam must be at least 1"),
+        ({"beam": 0}, "beam must lie between 1 and 200, got 0"),
+        ({"beam": 201}, "beam must lie between 1 and 200, got 201"),
         ({"n_best": 5}, "n_best must lie between 1 and the beam"),
         ({"n_best": 0}, "n_best must lie between 1 and the beam"),
         ({"length_penalty": -0.1}, "length_penalty"),
         ({"length_penalty": math.nan}, "length_penalty"),
+        ({"length_penalty": 1e3}, "length_penalty must be a number between 0 and 10, got 1000.0"),
         ({"max_length_factor": math.inf}, "length factors"),
+        ({"max_length_factor": 1e300}, r"length factors .* 4,096 \(the longest output\)"),
+        ({"max_length_offset": 2_147_483_643}, r"length offsets .* 4,096 \(the longest output\)"),
         ({"min_length_factor": 2.0}, "length factors"),
         ({"max_length_offset": 0, "min_length_offset": 0}, "length offsets"),
         ({"min_length_offset": 51}, "length offsets"),

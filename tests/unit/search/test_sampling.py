@@ -78,6 +78,7 @@ def test_random_streams_are_those_of_philox_and_do_not_overlap() -> None:
     assert len({float(x) for stream in streams for x in stream}) == 8 * 50
     # A longer stream goes on where the shorter ends.
     np.testing.assert_array_equal(uniforms(3, 4, 5, 99)[:9], uniforms(3, 4, 5, 9))
+    np.testing.assert_array_equal(uniforms(3, 4, 5, 99)[64:], uniforms(3, 4, 5, 35, start=64))
 
 
 def test_log_probabilities_of_samples_are_the_models_own() -> None:
@@ -161,6 +162,8 @@ def test_draws_at_both_ends_of_the_uniform_numbers() -> None:
         ({"top_p": 0.0}, "top_p"),
         ({"top_p": 1.1}, "top_p"),
         ({"samples": 0}, "samples"),
+        ({"samples": 10**9}, "samples must lie between 1 and 1,024, got 1000000000"),
+        ({"temperature": 1e-300}, "temperature"),
         ({"seed": -1}, "seed"),
         ({"seed": 2**64}, "seed"),
     ],

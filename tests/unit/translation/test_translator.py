@@ -401,5 +401,5 @@ def test_loading_refuses_what_does_not_fit(tmp_path: Path) -> None:
     save_model(other, replace(description, model=config), weights_of(build_transformer(config)))
     with pytest.raises(UserError, match="different vocabularies"):
         Translator.load(one, other, device="cpu")
-    with pytest.raises(UserError, match="at least 1"):
+    with pytest.raises(UserError, match="must lie between 1 and"):
         Translator.load(one, device="cpu", batch_tokens=0)
