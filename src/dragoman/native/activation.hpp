@@ -17,6 +17,9 @@ inline Floats gelu(Floats x) {
     return 0.5f * x * (x < splat(0.0f) ? tail : 2.0f - tail);
 }
 
+// ReLU; what is not finite becomes NaN instead of 0, so that it is found.
+inline Floats relu(Floats x) { return maximum(x, splat(0.0f)) + x * 0.0f; }
+
 // SiLU, or Swish with β = 1 (Ramachandran et al., 2017): x · σ(x).
 inline Floats silu(Floats x) { return x / (1.0f + exponential(-x)); }
 
@@ -25,7 +28,7 @@ inline Floats activate(Activation activation, Floats x) {
         case Activation::none:
             return x;
         case Activation::relu:
-            return maximum(x, splat(0.0f));
+            return relu(x);
         case Activation::gelu:
             return gelu(x);
         case Activation::silu:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cancel.hpp"
 #include "simd.hpp"
 
 namespace dragoman {
@@ -13,14 +14,21 @@ namespace dragoman {
 // softmax(x)ᵢ = exp(xᵢ) / Σ exp(xⱼ), in place; the padding, from `count` to a multiple of LANES, becomes zero.
 inline void softmax(float* scores, int count) {
     const int end = padded(count);
-    std::fill(scores + count, scores + end, -INFINITE);
+    std::fill(scores + count, scores + end, LOWEST);
+    FiniteCheck check;
     Floats top = load(scores);
-    for (int i = LANES; i < end; i += LANES) top = maximum(top, load(scores + i));
+    check.see(top);
+    for (int i = LANES; i < end; i += LANES) {
+        const Floats v = load(scores + i);
+        check.see(v);
+        top = maximum(top, v);
+    }
+    check.require();
     const Floats shift = splat(largest(top));
     Floats total = splat(0.0f);
     for (int i = 0; i < end; i += LANES) {
         const Floats v = load(scores + i);
-        const Floats e = v == splat(-INFINITE) ? splat(0.0f) : exponential(v - shift);
+        const Floats e = v == splat(LOWEST) ? splat(0.0f) : exponential(v - shift);
         store(scores + i, e);
         total += e;
     }
@@ -106,14 +114,16 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
 // All heads of `queries` rows [queries, stride].
 template <class Cell>
 inline void attend(const float* query, const Memory<Cell>& memory, float* out, int queries, int stride, int d_model,
-                   int heads, std::vector<float>& scratch) {
+                   int heads, std::vector<float>& scratch, const CancelFlag& cancelled) {
     const int d_k = d_model / heads;
     for (int h = 0; h < heads; ++h) {
         const int first = h * d_k;
         int q = 0;
-        for (; q + 4 <= queries; q += 4)
+        for (; q + 4 <= queries; q += 4) {
+            stop_if(cancelled);
             attend_head<4>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
                            d_model, first, d_k, scratch);
+        }
         for (; q < queries; ++q)
             attend_head<1>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
                            d_model, first, d_k, scratch);

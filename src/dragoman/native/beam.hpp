@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -36,7 +35,6 @@ class Beam {
         // As many more than the search looks at as cannot be chosen: tokens that are never generated, and EOS.
         const int wanted = 2 * config_.beam + int(special_.never_generated.size()) + 1;
         seen.best.find(logits.values, logits.count, std::min(wanted, logits.count));
-        if (!std::isfinite(seen.best.log_normaliser)) throw std::domain_error("a probability is not a number");
         for (auto& each : seen.best.logits) each.second = logits.token(each.second);
         seen.best.argmax = logits.token(seen.best.argmax);
     }

@@ -1,6 +1,7 @@
 // The most probable tokens of a row of logits.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -20,9 +21,10 @@ struct Best {
     int argmax;
 
     // One pass for the greatest and one for Σ exp, over [vocabulary]; `row` has room up to a multiple of LANES.
+    // `wanted` is from 1 to `vocabulary`. Throws if a logit is not finite.
     void find(float* row, int vocabulary, int wanted) {
         const int end = padded(vocabulary);
-        std::fill(row + vocabulary, row + end, -INFINITE);
+        std::fill(row + vocabulary, row + end, LOWEST);
         logits.clear();
         float least = -INFINITE;
         for (int v = 0; v < end; v += LANES)
@@ -30,12 +32,18 @@ struct Best {
                 const int i = v + __builtin_ctz(above);
                 if (row[i] > least) least = insert(row[i], i, wanted);
             }
-        argmax = logits.empty() ? -1 : logits.front().second;
-        const float top = logits.empty() ? 0.0f : logits.front().first;
+        const float top = logits.empty() ? INFINITE : logits.front().first;
+        FiniteCheck check;
         Floats total = splat(0.0f);
-        for (int v = 0; v < end; v += LANES) total += exponential(load(row + v) - top);
+        for (int v = 0; v < end; v += LANES) {
+            const Floats values = load(row + v);
+            check.see(values);
+            total += exponential(values - top);
+        }
+        check.require();
+        argmax = logits.front().second;
         // Less what the padding added.
-        log_normaliser = top + std::log(sum(total) - float(end - vocabulary) * exponential(splat(-INFINITE))[0]);
+        log_normaliser = top + std::log(sum(total) - float(end - vocabulary) * exponential(splat(LOWEST) - top)[0]);
     }
 
   private:

@@ -3,21 +3,25 @@
 
 #include <pybind11/pybind11.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "cancel.hpp"
+#include "running.hpp"
+
 namespace dragoman {
 
-// Call `work` in several threads at once, without Python's lock. A signal (Ctrl-C) or an exception sets `cancelled`,
-// which ends the others; the first exception is thrown again when all have ended.
-inline void run_together(int threads, std::atomic<bool>& cancelled, const std::function<void()>& work) {
+// Call `work` in several threads at once, without Python's lock. A signal (Ctrl-C), an exception or the interpreter's
+// end sets `cancelled`, which ends the others; the first exception is thrown again when all have ended.
+inline void run_together(int threads, CancelFlag& cancelled, const std::function<void()>& work) {
+    const Running running(cancelled);
     std::mutex lock;
     std::condition_variable ended;
     std::exception_ptr error;
@@ -26,6 +30,8 @@ inline void run_together(int threads, std::atomic<bool>& cancelled, const std::f
         std::exception_ptr own;
         try {
             work();
+        } catch (const Cancelled&) {
+            // The reason is elsewhere.
         } catch (...) {
             own = std::current_exception();
             cancelled = true;
@@ -35,16 +41,22 @@ inline void run_together(int threads, std::atomic<bool>& cancelled, const std::f
         if (--left == 0) ended.notify_all();
     };
     bool interrupted = false;
+    std::vector<std::thread> crew;
+    crew.reserve(size_t(threads));
     {
         pybind11::gil_scoped_release unlocked;
-        std::vector<std::thread> crew;
-        try {
-            for (int i = 0; i < threads; ++i) crew.emplace_back(guarded);
-        } catch (const std::system_error&) {
-            // No more threads are available: those that were started do the work.
+        // Where no more threads are available, or no memory for them, those that were started do the work.
+        const auto fewer = [&] {
             const std::lock_guard<std::mutex> guard(lock);
             left -= threads - int(crew.size());
             if (crew.empty()) error = std::current_exception();
+        };
+        try {
+            for (int i = 0; i < threads; ++i) crew.emplace_back(guarded);
+        } catch (const std::system_error&) {
+            fewer();
+        } catch (const std::bad_alloc&) {
+            fewer();
         }
         while (true) {
             {
@@ -58,6 +70,7 @@ inline void run_together(int threads, std::atomic<bool>& cancelled, const std::f
     }
     if (interrupted) throw pybind11::error_already_set();
     if (error) std::rethrow_exception(error);
+    if (cancelled) Running::throw_closed();
 }
 
 }  // namespace dragoman

@@ -101,6 +101,7 @@ class Decoder {
                 for (int d = 0; d < 2 * width; ++d) put(here[d], p[width + d]);
             }
             for (int h = 0; h < cache.hypotheses(); ++h, ++row) {
+                stop_if(s.team.cancelled());
                 cache.past(number, h, past);
                 attend_along(s.projected.row(row), past, s.attended.row(row), width, heads_.count, s.scores);
             }
@@ -121,7 +122,7 @@ class Decoder {
         int row = 0;
         for (const auto* state : states) {
             attend(s.projected.row(row), state->memory[size_t(number)], s.attended.row(row), state->hypotheses(),
-                   stride, width, heads_.count, s.scores);
+                   stride, width, heads_.count, s.scores, s.team.cancelled());
             row += state->hypotheses();
         }
         layer.memory_residual.add(layer.memory_output, s.attended, rows, s);

@@ -1,6 +1,7 @@
 // Token embeddings and positions: the input of the encoder and of the decoder.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <mutex>
@@ -12,36 +13,49 @@
 
 namespace dragoman {
 
-// The sine and cosine of each angle of each position, [length, width]; empty for learned positions.
+// The sine and cosine of each angle of each position, [length, width].
 using Angles = std::shared_ptr<const std::vector<float>>;
 
 // The angles pos / 10000^(2i / width), computed for as many positions as have been needed so far; thread-safe.
 //
 // Sinusoidal positions (Vaswani et al., 2017, section 3.5) have D of them, rotary ones (Su et al., 2021) those of one
-// head.
+// head, learned ones none.
 class AngleTable {
   public:
     explicit AngleTable(const ModelSettings& settings)
-        : width_(settings.positions == PositionKind::learned  ? 0
-                 : settings.positions == PositionKind::rotary ? settings.d_model / settings.heads
-                                                              : settings.d_model) {}
+        : width_(size_t(settings.positions == PositionKind::learned  ? 0
+                        : settings.positions == PositionKind::rotary ? settings.d_model / settings.heads
+                                                                     : settings.d_model)) {}
 
-    // A table for at least `length` positions; others may be using a shorter one.
-    Angles at_least(int length) {
+    // `angles` itself if it has at least `length` positions, else a table that has. A table is never shorter than twice
+    // the one before it, so that the cost of a position does not grow with the length.
+    Angles at_least(int length, const Angles& angles) {
+        if (angles && angles->size() >= length * width_) return angles;
         const std::lock_guard<std::mutex> guard(lock_);
-        if (size_t(length) * width_ <= angles_->size()) return angles_;
-        auto table = std::make_shared<std::vector<float>>(size_t(length) * width_);
-        for (int p = 0; p < length; ++p)
-            for (int d = 0; d < width_; d += 2) {
-                const double angle = p / std::pow(10'000.0, double(d) / width_);
-                (*table)[size_t(p) * width_ + d] = float(std::sin(angle));
-                (*table)[size_t(p) * width_ + d + 1] = float(std::cos(angle));
-            }
-        return angles_ = table;
+        if (angles_->size() < length * width_)
+            angles_ = extended(std::max(size_t(length) * width_, 2 * angles_->size()));
+        return angles_;
     }
 
   private:
-    const int width_;
+    // The table with more angles, `size` in all.
+    Angles extended(size_t size) const {
+        auto table = std::make_shared<std::vector<float>>();
+        table->reserve(size);
+        *table = *angles_;
+        table->resize(size);
+        for (size_t d = 0; d < width_; d += 2) {
+            const double divisor = std::pow(10'000.0, double(d) / double(width_));
+            for (size_t i = angles_->size() + d; i < size; i += width_) {
+                const double angle = double(i / width_) / divisor;
+                (*table)[i] = float(std::sin(angle));
+                (*table)[i + 1] = float(std::cos(angle));
+            }
+        }
+        return table;
+    }
+
+    const size_t width_;
     Angles angles_ = std::make_shared<std::vector<float>>();
     std::mutex lock_;
 };
@@ -53,7 +67,7 @@ class Embedding {
     Embedding(const Loader& load, const PackedMatrix& tokens, const std::string& name)
         : tokens_(tokens), kind_(load.settings.positions), max_positions_(load.settings.max_positions) {
         if (kind_ == PositionKind::learned)
-            learned_ = load.values(name + ".positions.embedding.weight", max_positions_, tokens.in());
+            learned_ = load.rows(name + ".positions.embedding.weight", max_positions_, tokens.in());
     }
 
     // The vector of a token at a position, into `to` [D].

@@ -65,7 +65,7 @@ class Encoder {
             for (int t = 0; t < length; ++t) heads_.rotate(p + size_t(t) * stride, t, s.angles);
             own.fill(p + width, p + 2 * width, stride, length, width);
             // [length, 3 D]: the result of a query replaces it, and is then copied to [length, D]
-            attend(p, own, p, length, stride, width, heads_.count, s.scores);
+            attend(p, own, p, length, stride, width, heads_.count, s.scores, s.team.cancelled());
             for (int t = 0; t < length; ++t)
                 std::copy(p + size_t(t) * stride, p + size_t(t) * stride + width, s.attended.row(first + t));
         }

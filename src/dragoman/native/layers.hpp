@@ -13,11 +13,16 @@ namespace dragoman {
 
 // The buffers of one worker, kept between steps because allocation is slow; `x` is the residual stream.
 struct Scratch {
-    Scratch(Precision precision, int team_size, Angles table)
-        : team(team_size), angles(std::move(table)), rows(precision) {}
+    // `table` and `cancelled` outlive this.
+    Scratch(Precision precision, int team_size, AngleTable& table, const CancelFlag& cancelled)
+        : team(team_size, cancelled), table(table), rows(precision) {}
+
+    // Have the angles of this many positions.
+    void need(int positions) { angles = table.at_least(positions, angles); }
 
     Team team;
-    const Angles angles;
+    AngleTable& table;
+    Angles angles;
     Activations x, normed, projected, attended, inner, gated, logits;
     RowBuffer rows;
     std::vector<float> scores;
@@ -38,6 +43,8 @@ class Norm {
             float mean = 0.0f;
             if (!offset_.empty()) mean = total(from, width_, 0.0f, false) / float(width_);
             const float variance = total(from, width_, mean, true) / float(width_);
+            // Not so where a square overflows: dividing by infinity would hide it.
+            if (!(variance < INFINITE)) throw_not_finite();
             const float inverse = 1.0f / std::sqrt(variance + epsilon_);
             for (int d = 0; d < width_; d += LANES) {
                 Floats v = (load(from + d) - mean) * inverse * load(&gain_[d]);
@@ -51,7 +58,7 @@ class Norm {
 
   private:
     static std::vector<float> vector(const Loader& load, const std::string& name) {
-        std::vector<float> values = load.values(name, 1, load.settings.d_model);
+        std::vector<float> values = load.vector(name, load.settings.d_model);
         values.resize(size_t(grouped(load.settings.d_model)), 0.0f);
         return values;
     }

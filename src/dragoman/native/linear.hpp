@@ -40,7 +40,7 @@ class Linear {
     void apply(const Rows& x, float* y, int stride, Team& team, Activation activation = Activation::none,
                bool residual = false) const {
         const int groups = weights_.groups();
-        const Output to{y, stride, activation, residual};
+        const Output to{y, stride, activation, residual, team.cancelled()};
         // More parts than threads, because threads do not all begin at the same time.
         const int parts = team.size() == 1 ? 1 : std::min(groups, 4 * team.size());
         team.share(parts, [&](int i) {
@@ -73,12 +73,13 @@ class Linear {
         int stride;
         Activation activation;
         bool residual;
+        const CancelFlag& cancelled;
     };
 
     // The channels of groups `first` to `last`. One or two rows take twice as many channels at a time: with few sums,
     // each addition would wait for the one before it.
     template <class Multiply>
-    void product(const Rows& x, Output to, int first, int last) const {
+    void product(const Rows& x, const Output& to, int first, int last) const {
         int v = first * VECTORS;
         const int end = last * VECTORS;
         if (x.count == 1)
@@ -86,6 +87,7 @@ class Linear {
         if (x.count == 2 && REGISTERS == 32)
             for (; v + 2 * TILE <= end; v += 2 * TILE) tile<Multiply, 2, 2 * TILE>(x, 0, v, to);
         for (; v < end; v += TILE) {
+            stop_if(to.cancelled);
             int r = 0;
             for (; r + TILE_ROWS <= x.count; r += TILE_ROWS) tile<Multiply, TILE_ROWS, TILE>(x, r, v, to);
             rest<Multiply, TILE_ROWS - 1>(x, r, v, to);
@@ -93,7 +95,7 @@ class Linear {
     }
 
     template <class Multiply, int ROWS>
-    void rest(const Rows& x, int row, int vector, Output to) const {
+    void rest(const Rows& x, int row, int vector, const Output& to) const {
         if constexpr (ROWS > 0) {
             if (x.count - row == ROWS)
                 tile<Multiply, ROWS, TILE>(x, row, vector, to);
@@ -104,7 +106,7 @@ class Linear {
 
     // ROWS rows by N vectors of channels.
     template <class Multiply, int ROWS, int N>
-    __attribute__((noinline)) void tile(const Rows& x, int row, int vector, Output to) const {
+    __attribute__((noinline)) void tile(const Rows& x, int row, int vector, const Output& to) const {
         typename Multiply::Sums sums[ROWS][N];
         for (int r = 0; r < ROWS; ++r)
             for (int n = 0; n < N; ++n) sums[r][n] = typename Multiply::Sums{};
@@ -126,16 +128,18 @@ class Linear {
             for (int n = 0; n < N; ++n) finish(sums[r][n], x, row + r, (vector + n) * LANES, to);
     }
 
-    void finish(Floats sums, const Rows&, int row, int channel, Output to) const { write(sums, row, channel, to); }
+    void finish(Floats sums, const Rows&, int row, int channel, const Output& to) const {
+        write(sums, row, channel, to);
+    }
 
     // Σ (w + 128) x - 128 Σ x = Σ w x, times the scales of the channel and of the row.
-    void finish(Ints sums, const Rows& x, int row, int channel, Output to) const {
+    void finish(Ints sums, const Rows& x, int row, int channel, const Output& to) const {
         const Ints exact = sums - 128 * x.total[row];
         const Floats scale = load(weights_.scale() + channel) * x.scale[row];
         write(__builtin_convertvector(exact, Floats) * scale, row, channel, to);
     }
 
-    void write(Floats value, int row, int channel, Output to) const {
+    void write(Floats value, int row, int channel, const Output& to) const {
         if (!bias_.empty()) value += load(&bias_[channel]);
         value = activate(to.activation, value);
         float* y = to.y + size_t(row) * to.stride + channel;

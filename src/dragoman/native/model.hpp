@@ -29,11 +29,10 @@ class Model {
         return output_.bytes() + target_tokens_.bytes() + source_tokens_.bytes() + encoder_.bytes() + decoder_.bytes();
     }
 
-    // What follows is called before workers start.
+    // Thread-safe.
+    AngleTable& angles() { return angles_; }
 
-    Angles angles(int length) { return angles_.at_least(length); }
-
-    // Prepare the output projection for sentences that use a part of the vocabulary.
+    // Called before workers start. Prepare the output projection for sentences that use a part of the vocabulary.
     void allow_selection() {
         const std::lock_guard<std::mutex> guard(selection_);
         output_.allow_selection();

@@ -13,13 +13,15 @@ using namespace dragoman;
 
 namespace {
 
-using Array = py::array_t<float, py::array::c_style | py::array::forcecast>;
-
 // The value of a key, or an error that names it.
 template <class Value>
 Value required(const py::dict& values, const char* key) {
     if (!values.contains(key)) throw std::invalid_argument(std::string("the settings lack ") + key);
-    return values[key].cast<Value>();
+    try {
+        return values[key].cast<Value>();
+    } catch (const py::cast_error&) {
+        throw std::invalid_argument(std::string(key) + " is out of range or of another type");
+    }
 }
 
 // `values` has the names of ModelSettings; norms, activations and the like are names, too.
@@ -54,36 +56,36 @@ SpecialTokens special_tokens_of(const py::dict& values, const ModelSettings& set
     return tokens;
 }
 
-// `weights` returns the array [rows, columns] or [columns] of a name, or None.
+// The weight that Python returns: an array of float32, or None.
+Weight weight_of(const std::string& name, const py::object& found) {
+    if (found.is_none()) return {};
+    if (!py::isinstance<py::array_t<float>>(found)) throw std::invalid_argument(name + " is not an array of float32");
+    const auto array = py::array_t<float, py::array::c_style>::ensure(found);
+    if (!array) throw py::error_already_set();
+    return {{array.data(), array.data() + array.size()}, {array.shape(), array.shape() + array.ndim()}, true};
+}
+
+// `weights` returns the array of a name, or None.
 std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& special_tokens, const py::function& weights,
                                   const std::string& precision) {
-    const auto read = [&weights](const std::string& name) {
-        const py::object found = weights(name);
-        Weight weight;
-        if (found.is_none()) return weight;
-        const auto array = found.cast<Array>();
-        weight.rows = array.ndim() == 2 ? int(array.shape(0)) : 1;
-        weight.columns = int(array.shape(array.ndim() - 1));
-        weight.values.assign(array.data(), array.data() + array.size());
-        return weight;
+    CancelFlag cancelled{false};
+    const Running running(cancelled);  // reading a file releases Python's lock
+    const auto read = [&](const std::string& name) {
+        if (cancelled) Running::throw_closed();
+        return weight_of(name, weights(name));
     };
     const ModelSettings checked = settings_of(settings);
     return std::make_unique<Model>(checked, special_tokens_of(special_tokens, checked), read, precision_of(precision));
 }
 
-void check(const std::vector<int>& tokens, int vocabulary) {
-    for (const int token : tokens)
-        if (token < 0 || token >= vocabulary) throw std::invalid_argument("a token is not in the vocabulary");
-}
-
 // Call `use` with a stepper whose keys and values are as precise as the weights: float beside float, else bf16.
 template <class Use>
-void with_stepper(const Model& model, const Angles& angles, int beam, int team_size, const Use& use) {
+void with_stepper(Model& model, int beam, int team, const CancelFlag& cancelled, const Use& use) {
     if (model.precision() == Precision::fp32) {
-        Stepper<float> stepper(model, angles, beam, team_size);
+        Stepper<float> stepper(model, beam, team, cancelled);
         use(stepper);
     } else {
-        Stepper<Bf16> stepper(model, angles, beam, team_size);
+        Stepper<Bf16> stepper(model, beam, team, cancelled);
         use(stepper);
     }
 }
@@ -91,18 +93,21 @@ void with_stepper(const Model& model, const Angles& angles, int beam, int team_s
 std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::vector<int>>& sources,
                                            const std::vector<std::vector<int>>& prefixes,
                                            const std::vector<int>& minimum, const std::vector<int>& maximum, int beam,
-                                           int n_best, float length_penalty, int batch_sentences, int batch_tokens,
-                                           int threads, int team, const Shortlist* shortlist) {
+                                           int n_best, float length_penalty, int64_t batch_sentences,
+                                           int64_t batch_tokens, int threads, int team, const Shortlist* shortlist) {
+    const dragoman::SearchConfig config{beam, n_best, length_penalty};
+    const BatchLimits limits{batch_sentences, batch_tokens};
+    check(config);
+    check(limits);
+    require_between("threads", threads, 1, MOST_THREADS);
+    require_between("team", team, 1, MOST_THREADS);
     const size_t count = sources.size();
     if (prefixes.size() != count || minimum.size() != count || maximum.size() != count)
         throw std::invalid_argument("sources, prefixes and lengths differ in number");
     std::vector<Request> requests;
-    int longest = 1;
     for (size_t i = 0; i < count; ++i) {
-        check(sources[i], model.settings().source_vocabulary);
-        check(prefixes[i], model.settings().target_vocabulary);
         requests.push_back({sources[i], prefixes[i], minimum[i], maximum[i]});
-        longest = std::max({longest, int(sources[i].size()), maximum[i] + 1});
+        check(requests.back(), model.settings().source_vocabulary, model.settings().target_vocabulary);
     }
     // The longest first, so that none of them is left to the end.
     Queue queue{requests, std::vector<size_t>(count)};
@@ -110,12 +115,9 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
     std::stable_sort(queue.order.begin(), queue.order.end(),
                      [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
     std::vector<std::vector<Hypothesis>> results(count);
-    const Angles angles = model.angles(longest);
     if (shortlist) model.allow_selection();
-    const dragoman::SearchConfig config{beam, n_best, length_penalty};
-    const BatchLimits limits{batch_sentences, batch_tokens};
     run_together(threads, queue.cancelled, [&] {
-        with_stepper(model, angles, beam, team, [&](auto& stepper) {
+        with_stepper(model, beam, team, queue.cancelled, [&](auto& stepper) {
             Worker worker(stepper, model.special(), config, limits, shortlist);
             worker.run(queue, results);
         });
@@ -130,16 +132,22 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
 // Logits [T + 1, V] after BOS and after each of T target tokens.
 py::array_t<float> logits(Model& model, const std::vector<int>& source, const std::vector<int>& target) {
     const int vocabulary = model.settings().target_vocabulary;
-    check(source, model.settings().source_vocabulary);
+    check_source(source, model.settings().source_vocabulary);
     check(target, vocabulary);
-    const int longest = int(std::max(source.size(), target.size() + 1));
+    require_between("the length of a target", int64_t(target.size()), 0, LONGEST);
     py::array_t<float> array({py::ssize_t(target.size() + 1), py::ssize_t(vocabulary)});
     float* to = array.mutable_data();
-    with_stepper(model, model.angles(longest), 1, 1, [&](auto& stepper) {
-        const auto states = stepper.start({{source, {}}});
-        for (size_t t = 0; t <= target.size(); ++t, to += vocabulary)
-            stepper.step({states[0].get()}, {t == 0 ? model.special().bos : target[t - 1]},
-                         [to](size_t, int, const Logits& row) { std::copy(row.values, row.values + row.count, to); });
+    CancelFlag cancelled{false};
+    run_together(1, cancelled, [&] {
+        with_stepper(model, 1, 1, cancelled, [&](auto& stepper) {
+            const auto states = stepper.start({{source, {}}});
+            for (size_t t = 0; t <= target.size(); ++t, to += vocabulary)
+                stepper.step({states[0].get()}, {t == 0 ? model.special().bos : target[t - 1]},
+                             [to](size_t, int, const Logits& row) {
+                                 require_finite(row.values, row.count);
+                                 std::copy(row.values, row.values + row.count, to);
+                             });
+        });
     });
     return array;
 }
@@ -156,13 +164,19 @@ Shortlist shortlist(const Model& model, std::vector<int> always, std::vector<int
 #endif
 
 PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
-    py::register_exception_translator([](std::exception_ptr error) {
+    py::register_local_exception_translator([](std::exception_ptr error) {
         try {
             if (error) std::rethrow_exception(error);
         } catch (const std::domain_error& e) {
             PyErr_SetString(PyExc_FloatingPointError, e.what());
+        } catch (const std::length_error&) {
+            PyErr_SetString(PyExc_MemoryError, "more memory than there can be is needed");
         }
     });
+    py::module_::import("atexit").attr("register")(py::cpp_function(&Running::close));
+    if (py::hasattr(py::module_::import("os"), "register_at_fork"))
+        py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") =
+                                                               py::cpp_function(&Running::forget));
     py::class_<Shortlist>(m, "Shortlist", py::module_local());
     py::class_<Model>(m, "Model", py::module_local())
         .def(py::init(&load_model), py::arg("settings"), py::arg("special_tokens"), py::arg("weights"),

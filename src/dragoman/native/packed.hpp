@@ -86,7 +86,7 @@ class PackedMatrix {
             float magnitude = 0.0f;
             for (int k = 0; k < in_; ++k) magnitude = std::max(magnitude, std::fabs(row[k]));
             scale_[n] = magnitude / 127.0f;
-            inverse = magnitude > 0.0f ? 127.0f / magnitude : 0.0f;
+            inverse = int8_inverse(magnitude);
         }
         for (int k = 0; k < in_; ++k) {
             uint32_t& word = to[size_t(k / per_word(precision_)) * GROUP];

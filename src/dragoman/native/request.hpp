@@ -2,9 +2,17 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace dragoman {
+
+// Beyond these, numbers that are counted in int or in 16 bits would overflow. The bounds that a user meets are lower:
+// dragoman.search.config.
+constexpr int LONGEST = 1 << 24, WIDEST = 1 << 15, MOST_THREADS = 1 << 12;
+constexpr int64_t LARGEST_BATCH = 1 << 30;
 
 struct SearchConfig {
     int beam, n_best;
@@ -13,7 +21,7 @@ struct SearchConfig {
 
 // Bounds of one worker's batch; the second counts source tokens times the beam.
 struct BatchLimits {
-    int sentences, tokens;
+    int64_t sentences, tokens;
 };
 
 // One source: its ids and EOS, what its output begins with, and the least and greatest length of the output.
@@ -27,6 +35,42 @@ struct Hypothesis {
     float log_probability, score;
     bool finished;
 };
+
+// Throw unless `value` is at least `least` and at most `most`.
+inline void require_between(const char* name, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most)
+        throw std::invalid_argument(std::string(name) + " must lie between " + std::to_string(least) + " and " +
+                                    std::to_string(most) + ", got " + std::to_string(value));
+}
+
+inline void check(const std::vector<int>& tokens, int vocabulary) {
+    for (const int token : tokens)
+        if (token < 0 || token >= vocabulary) throw std::invalid_argument("a token is not in the vocabulary");
+}
+
+inline void check_source(const std::vector<int>& source, int vocabulary) {
+    require_between("the length of a source", int64_t(source.size()), 1, LONGEST);
+    check(source, vocabulary);
+}
+
+inline void check(const Request& request, int source_vocabulary, int target_vocabulary) {
+    check_source(request.source, source_vocabulary);
+    check(request.prefix, target_vocabulary);
+    require_between("minimum", request.minimum, 0, LONGEST);
+    require_between("maximum", request.maximum, int64_t(request.prefix.size()), LONGEST);
+}
+
+inline void check(const SearchConfig& config) {
+    require_between("beam", config.beam, 1, WIDEST);
+    require_between("n_best", config.n_best, 1, config.beam);
+    if (!(config.length_penalty >= 0.0f && std::isfinite(config.length_penalty)))
+        throw std::invalid_argument("length_penalty must be a number of at least 0");
+}
+
+inline void check(const BatchLimits& limits) {
+    require_between("batch_sentences", limits.sentences, 1, LARGEST_BATCH);
+    require_between("batch_tokens", limits.tokens, 1, LARGEST_BATCH);
+}
 
 // lp(Y) = ((5 + |Y|) / 6)^α (Wu et al., 2016, equation 14)
 inline float length_penalty(int length, float alpha) { return float(std::pow((5.0 + length) / 6.0, double(alpha))); }

@@ -19,6 +19,9 @@ inline int per_word(Precision precision) {
     return precision == Precision::int8 ? 4 : precision == Precision::bf16 ? 2 : 1;
 }
 
+// What rows are multiplied by to become int8, for the largest magnitude of a row. Below 2^-120 it would be infinite.
+inline float int8_inverse(float magnitude) { return magnitude > 0x1p-120f ? 127.0f / magnitude : 0.0f; }
+
 // A matrix of activations [count, stride]; columns beyond the width are zero, so that products may read whole vectors.
 class Activations {
   public:
@@ -56,8 +59,10 @@ class RowBuffer {
   public:
     explicit RowBuffer(Precision precision) : precision_(precision) {}
 
-    // `x` is [count, stride], of which the first `width` columns are used; zeros may follow them.
+    // `x` is [count, stride], of which the first `width` columns are used; zeros follow them. Every product's rows come
+    // from here, so that a number that is not finite is found whatever the precision.
     Rows convert(const float* x, int count, int stride, int width) {
+        for (int r = 0; r < count; ++r) require_finite(x + size_t(r) * stride, width);
         if (precision_ == Precision::fp32)
             return {count, stride, reinterpret_cast<const uint32_t*>(x), nullptr, nullptr};
         const int words = padded(width) / per_word(precision_);
@@ -89,7 +94,7 @@ class RowBuffer {
             top = maximum(top, v < splat(0.0f) ? -v : v);
         }
         const float magnitude = largest(top);
-        const float inverse = magnitude > 0.0f ? 127.0f / magnitude : 0.0f;
+        const float inverse = int8_inverse(magnitude);
         Ints totals = splat(int32_t(0));
         for (int k = 0; k < width; k += LANES) {
             const Ints q = nearest(load(x + k) * inverse);

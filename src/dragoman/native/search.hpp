@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ struct Queue {
     const std::vector<Request>& requests;
     std::vector<size_t> order;
     std::atomic<size_t> next{0};  // place in `order`
-    std::atomic<bool> cancelled{false};
+    CancelFlag cancelled{false};
 };
 
 // One worker a core, each with a batch of its own.
@@ -41,22 +42,22 @@ class Worker {
 
   private:
     struct Sentence {
-        size_t index;  // number of the request
-        int weight;    // what it counts for in the batch
+        size_t index;    // number of the request
+        int64_t weight;  // what it counts for in the batch
         Beam beam;
         std::unique_ptr<DecoderState<Cell>> state;
     };
 
-    int weight(const Request& request) const { return int(request.source.size()) * config_.beam; }
+    int64_t weight(const Request& request) const { return int64_t(request.source.size()) * config_.beam; }
 
     // Admit sentences when a quarter of the batch is free: encoding several at once is faster.
     void admit(Queue& queue) {
-        const int most = limits_.sentences;
-        if (!active_.empty() && int(active_.size()) > most - std::max(1, most / 4)) return;
-        int weights = 0;
+        const int64_t most = limits_.sentences;
+        if (!active_.empty() && int64_t(active_.size()) > most - std::max(int64_t(1), most / 4)) return;
+        int64_t weights = 0;
         for (const auto& sentence : active_) weights += sentence.weight;
         std::vector<size_t> taken;
-        while (int(active_.size() + taken.size()) < most) {
+        while (int64_t(active_.size() + taken.size()) < most) {
             // A sentence of any length alone; with others, within the limit. Another worker may take the one that is
             // seen here and leave the next one, which is at most a little longer.
             const size_t seen = queue.next.load();

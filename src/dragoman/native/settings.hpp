@@ -80,6 +80,11 @@ inline std::pair<Activation, bool> activation_of(const std::string& name) {
                                                   {"swiglu", {Activation::silu, true}}});
 }
 
+// The widest row: the int32 sum of that many products of an unsigned byte and one of -127 to 127 does not overflow.
+constexpr int WIDEST_ROW = 1 << 16;
+// So many that what is counted in int does not overflow.
+constexpr int LARGEST_VOCABULARY = 1 << 24, MOST_LAYERS = 1 << 16;
+
 // Refuse what the engine's layout in memory does not allow.
 inline void check(const ModelSettings& settings) {
     const auto require = [](bool holds, const char* what) {
@@ -89,11 +94,20 @@ inline void check(const ModelSettings& settings) {
          {settings.source_vocabulary, settings.target_vocabulary, settings.encoder_layers, settings.decoder_layers,
           settings.d_model, settings.heads, settings.d_ff, settings.max_positions})
         require(size >= 1, "sizes must be at least 1");
+    for (const int width : {settings.d_model, settings.d_ff})
+        require(width <= WIDEST_ROW, "d_model and d_ff must be at most 65536");
+    for (const int size : {settings.source_vocabulary, settings.target_vocabulary, settings.max_positions})
+        require(size <= LARGEST_VOCABULARY, "vocabularies and max_positions must be at most 16777216");
+    for (const int layers : {settings.encoder_layers, settings.decoder_layers})
+        require(layers <= MOST_LAYERS, "layers must be at most 65536");
+    require(settings.tied_embeddings != TiedEmbeddings::three_way ||
+                settings.source_vocabulary == settings.target_vocabulary,
+            "three-way tied embeddings need one vocabulary");
     require(settings.d_model % settings.heads == 0, "heads must divide d_model");
     require(settings.d_model % 2 == 0, "d_model must be even");
     require(settings.positions != PositionKind::rotary || settings.d_model / settings.heads % 2 == 0,
             "rotary positions need an even d_model / heads");
-    require(settings.norm_epsilon > 0.0f, "norm_epsilon must be above 0");
+    require(settings.norm_epsilon > 0.0f && settings.norm_epsilon < INFINITE, "norm_epsilon must be above 0");
 }
 
 inline void check(const SpecialTokens& tokens, int target_vocabulary) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 namespace dragoman {
 
@@ -23,6 +24,8 @@ using Halves = uint16_t __attribute__((vector_size(2 * LANES)));
 using Bytes = int8_t __attribute__((vector_size(LANES)));
 
 constexpr float INFINITE = std::numeric_limits<float>::infinity();
+// What padding is filled with where the greatest number counts.
+constexpr float LOWEST = std::numeric_limits<float>::lowest();
 
 // The next multiple of LANES: rows are padded to it, so that no loop has a tail.
 constexpr int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
@@ -69,6 +72,40 @@ inline float sum(Floats v) {
 
 inline float largest(Floats v) {
     return across(v, [](auto a, auto b) { return a > b ? a : b; });
+}
+
+[[noreturn]] inline void throw_not_finite() {
+    throw std::domain_error(
+        "the model computes numbers that are not finite: its training diverged or its weights are damaged");
+}
+
+// Whether all numbers seen are finite: the bits of a magnitude, as an integer, grow with it up to infinity and NaN.
+class FiniteCheck {
+  public:
+    void see(Floats v) {
+        Ints bits;
+        std::memcpy(&bits, &v, sizeof bits);
+        bits &= 0x7FFFFFFF;
+        greatest_ = bits > greatest_ ? bits : greatest_;
+    }
+
+    // Throw unless they are.
+    void require() const {
+        int32_t greatest = 0;
+        for (int i = 0; i < LANES; ++i) greatest = greatest_[i] > greatest ? greatest_[i] : greatest;
+        if (greatest >= 0x7F800000) throw_not_finite();
+    }
+
+  private:
+    Ints greatest_ = splat(int32_t(0));
+};
+
+inline void require_finite(const float* x, int count) {
+    FiniteCheck check;
+    int i = 0;
+    for (; i + LANES <= count; i += LANES) check.see(load(x + i));
+    for (; i < count; ++i) check.see(splat(x[i]));
+    check.require();
 }
 
 // bf16 is the upper half of a float, rounded to the nearest, ties to even.

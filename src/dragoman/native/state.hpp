@@ -21,7 +21,10 @@ class PagePool {
     using Page = std::unique_ptr<Cell[]>;
 
     PagePool(int layers, int beam, int d_model)
-        : cell_(size_t(2) * d_model), position_(beam * cell_), layer_(PAGE * position_), size_(layers * layer_) {}
+        : cell_(size_t(2) * d_model),
+          position_(size_t(beam) * cell_),
+          layer_(PAGE * position_),
+          size_(size_t(layers) * layer_) {}
 
     Page take() {
         if (free_.empty()) {
@@ -41,7 +44,7 @@ class PagePool {
 
     // Where the key of a position is in its page; the value follows it.
     size_t offset(int layer, int position, int hypothesis) const {
-        return layer * layer_ + size_t(position % PAGE) * position_ + hypothesis * cell_;
+        return size_t(layer) * layer_ + size_t(position % PAGE) * position_ + size_t(hypothesis) * cell_;
     }
 
   private:

@@ -38,10 +38,10 @@ class Stepper {
   public:
     using State = DecoderState<Cell>;
 
-    // For sequences of as many positions as `angles` was made for, and at most `beam` hypotheses a sentence.
-    Stepper(const Model& model, Angles angles, int beam, int team_size)
+    // For at most `beam` hypotheses a sentence; the arguments outlive this.
+    Stepper(Model& model, int beam, int team_size, const CancelFlag& cancelled)
         : model_(model),
-          scratch_(model.precision(), team_size, std::move(angles)),
+          scratch_(model.precision(), team_size, model.angles(), cancelled),
           pool_(model.decoder().layers(), beam, model.settings().d_model) {}
 
     // Encode sources together; the states of outputs with no tokens yet, one hypothesis each. They must not outlive
@@ -60,6 +60,9 @@ class Stepper {
         }
         if (states.empty()) return states;
         scratch_.x.resize(starts.back(), model_.settings().d_model);
+        size_t longest = 0;
+        for (const auto& source : sources) longest = std::max(longest, source.tokens.size());
+        scratch_.need(int(longest));
         for (size_t i = 0; i < sources.size(); ++i)
             for (int t = 0; t < starts[i + 1] - starts[i]; ++t)
                 model_.source_embedding().embed(sources[i].tokens[size_t(t)], t, scratch_.angles,
@@ -77,6 +80,7 @@ class Stepper {
         owners_.clear();
         for (size_t i = 0; i < states.size(); ++i) {
             const int position = states[i]->cache.length();
+            scratch_.need(position + 1);
             states[i]->cache.extend();
             for (int h = 0; h < states[i]->hypotheses(); ++h) {
                 const int row = int(owners_.size());

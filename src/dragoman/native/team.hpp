@@ -2,10 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
+#include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "cancel.hpp"
 
 namespace dragoman {
 
@@ -14,11 +20,15 @@ namespace dragoman {
 // only the part that it works on.
 class Team {
   public:
-    explicit Team(int size) {
+    // `cancelled` outlives this.
+    Team(int size, const CancelFlag& cancelled) : cancelled_(cancelled) {
+        helpers_.reserve(size_t(size));
         try {
             for (int i = 1; i < size; ++i) helpers_.emplace_back([this] { help(); });
         } catch (const std::system_error&) {
             // No more threads are available: those that were started are enough.
+        } catch (const std::bad_alloc&) {
+            // Nor is memory for them.
         }
     }
     Team(const Team&) = delete;
@@ -28,8 +38,9 @@ class Team {
     }
 
     int size() const { return int(helpers_.size()) + 1; }
+    const CancelFlag& cancelled() const { return cancelled_; }
 
-    // Call `part(i)` for every i below `parts`, and return when all are done.
+    // Call `part(i)` for every i below `parts`, and return when all are done. What one of them throws is thrown here.
     void share(int parts, const std::function<void(int)>& part) {
         if (helpers_.empty() || parts < 2) {
             for (int i = 0; i < parts; ++i) part(i);
@@ -45,6 +56,7 @@ class Team {
         // Close, and wait for helpers that are still checking whether a part is left.
         next_.store(CLOSED);
         while (inside_.load() > 0) pause();
+        if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     }
 
   private:
@@ -52,7 +64,12 @@ class Team {
 
     void claim() {
         for (int i = next_.fetch_add(1); i < parts_.load(); i = next_.fetch_add(1)) {
-            (*work_)(i);
+            try {
+                (*work_)(i);
+            } catch (...) {
+                const std::lock_guard<std::mutex> guard(lock_);
+                error_ = std::current_exception();
+            }
             done_.fetch_add(1);
         }
     }
@@ -78,10 +95,13 @@ class Team {
 #endif
     }
 
+    const CancelFlag& cancelled_;
     std::vector<std::thread> helpers_;
     const std::function<void(int)>* work_ = nullptr;
     std::atomic<int> parts_{0}, next_{CLOSED}, done_{0}, inside_{0};
     std::atomic<bool> ended_{false};
+    std::mutex lock_;
+    std::exception_ptr error_;
 };
 
 }  // namespace dragoman

@@ -1,0 +1,167 @@
+"""What the extension module refuses by itself, before it computes: nothing that Python gives it corrupts memory."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from dragoman import native
+from dragoman.models.config.transformer import NORM_EPSILON
+from dragoman.models.weights import WEIGHTS_FILE
+from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
+from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, write
+
+pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
+
+Weights = dict[str, NDArray[Any]]
+GATED = {"activation": "swiglu", "attention_bias": True}
+NORM, INNER, GATE = (
+    f"decoder.layers.0.{name}" for name in ("self_residual.norm.bias", "feed_forward.inner", "feed_forward.gate")
+)
+
+
+def loaded(weights: Weights, changes: dict[str, Any], precision: native.Precision = "fp32") -> Any:
+    return BUILDS[0].module.Model(
+        settings=asdict(CONFIG) | {"norm_epsilon": NORM_EPSILON} | changes,
+        special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
+        weights=weights.get,
+        precision=precision,
+    )
+
+
+def weights_of(directory: Path, changes: dict[str, Any] | None = None) -> Weights:
+    write(directory, changes)
+    return load_file(directory / WEIGHTS_FILE)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        (NORM, ()),
+        (NORM, (0,)),
+        (NORM, (1, 32)),
+        (NORM, (1, 1, 32)),
+        (f"{INNER}.weight", ()),
+        (f"{INNER}.weight", (48 * 32,)),
+        (f"{INNER}.weight", (1, 48, 32)),
+        (f"{INNER}.weight", (0, 7, 32)),
+        (f"{INNER}.weight", (0, 32)),
+        (f"{GATE}.weight", (0, 32)),
+        (f"{INNER}.weight", (96, 32)),
+    ],
+)
+def test_a_weight_of_another_shape_is_refused(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
+    weights = weights_of(tmp_path, GATED)
+    with pytest.raises(ValueError, match=r"has shape \[.*\], but config.json asks for \["):
+        loaded(weights | {name: np.zeros(shape, np.float32)}, GATED)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8, np.int32, np.bool_, ">f4"])
+def test_a_weight_of_another_type_is_refused(tmp_path: Path, dtype: Any) -> None:
+    weights = weights_of(tmp_path)
+    with pytest.raises(ValueError, match=f"^{NORM} is not an array of float32$"):
+        loaded(weights | {NORM: weights[NORM].astype(dtype)}, {})
+
+
+def test_a_weight_in_another_order_of_memory_is_the_same(tmp_path: Path) -> None:
+    weights = weights_of(tmp_path)
+    turned = {name: np.asfortranarray(values) for name, values in weights.items()}
+    expected = loaded(weights, {}).logits([5, EOS], [])
+    assert np.array_equal(loaded(turned, {}).logits([5, EOS], []), expected)
+
+
+@pytest.mark.parametrize("module", ["query", "key", "value"])
+def test_modules_of_one_product_have_a_bias_all_or_none(tmp_path: Path, module: str) -> None:
+    weights = weights_of(tmp_path, GATED)
+    del weights[f"encoder.layers.0.self_attention.{module}.bias"]
+    with pytest.raises(ValueError, match="a bias is missing"):
+        loaded(weights, GATED)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_vocabulary": 71}, "three-way tied embeddings need one vocabulary"),
+        ({"d_ff": 65_537}, "at most 65536"),
+        ({"d_model": 131_072}, "at most 65536"),
+        ({"target_vocabulary": 2**31 - 1}, "at most 16777216"),
+        ({"max_positions": 2**31 - 1}, "at most 16777216"),
+        ({"decoder_layers": 2**31 - 1}, "layers must be at most"),
+        ({"d_ff": 2**31}, "d_ff is out of range or of another type"),
+        ({"d_ff": "wide"}, "d_ff is out of range or of another type"),
+        ({"norm": 3}, "norm is out of range or of another type"),
+        ({"norm_epsilon": float("inf")}, "norm_epsilon"),
+    ],
+)
+def test_sizes_that_cannot_be_counted_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        loaded(weights_of(tmp_path), changes)
+
+
+REQUEST: dict[str, Any] = {
+    "sources": [[5, 9, EOS]],
+    "prefixes": [[]],
+    "minimum": [0],
+    "maximum": [4],
+    "beam": 2,
+    "n_best": 1,
+    "length_penalty": 1.0,
+    "batch_sentences": 1,
+    "batch_tokens": 100,
+    "threads": 1,
+    "team": 1,
+    "shortlist": None,
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"beam": 0},
+        {"beam": -1},
+        {"beam": 65_536},
+        {"n_best": 0},
+        {"n_best": 3},
+        {"length_penalty": float("nan")},
+        {"length_penalty": float("inf")},
+        {"length_penalty": 1e300},
+        {"length_penalty": -1.0},
+        {"batch_sentences": 0},
+        {"batch_tokens": 0},
+        {"batch_tokens": 2**62},
+        {"threads": 0},
+        {"threads": 1_000_000},
+        {"team": 0},
+        {"team": 1_000_000},
+        {"minimum": [-1]},
+        {"maximum": [-1]},
+        {"maximum": [2**31 - 1]},
+        {"minimum": [2**31 - 1]},
+        {"prefixes": [[5, 6]], "maximum": [1]},
+        {"sources": [[]]},
+        {"sources": [[-1, EOS]]},
+        {"sources": [[70, EOS]]},
+        {"prefixes": [[-1]]},
+        {"prefixes": [[70]]},
+        {"minimum": []},
+        {"maximum": [4, 4]},
+        {"prefixes": []},
+    ],
+    ids=str,
+)
+def test_a_search_out_of_range_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    model = loaded(weights_of(tmp_path), {})
+    assert model.search(**REQUEST)
+    with pytest.raises(ValueError, match=r"must lie between|must be a number|vocabulary|differ in number"):
+        model.search(**REQUEST | wrong)
+
+
+def test_logits_of_what_is_out_of_range_are_refused(tmp_path: Path) -> None:
+    model = loaded(weights_of(tmp_path), {})
+    for source, target in (([], [5]), ([70], [5]), ([-1], [5]), ([5], [70]), ([5], [-1])):
+        with pytest.raises(ValueError, match=r"must lie between|vocabulary"):
+            model.logits(source, target)
