@@ -27,6 +27,8 @@ WEIGHTS_FILE = "model.safetensors"
 SCALE = ".scale"
 # Enough for as many layers as the settings allow. Reading it takes up to 25 times its size.
 LARGEST_HEADER = 2 << 20
+# No trained weight comes near it. Larger ones overflow in one precision or for one sentence, and not in others.
+LARGEST_WEIGHT = 2.0**63
 
 # By the names that the file has for them; NumPy has no bf16, the upper half of a float32.
 _FLOATS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
@@ -75,9 +77,11 @@ class WeightsFile:
             values[...] = self._stored(name)
         else:
             dequantize(self._stored(name), self._stored(name + SCALE), out=values)
-        if not np.isfinite(values).all():
+        # Comparisons with NaN are false.
+        if not (-LARGEST_WEIGHT < values.min(initial=0) and values.max(initial=0) < LARGEST_WEIGHT):
             raise FloatingPointError(
-                f"the weights in {self._file.name} are no numbers ({name}): its training diverged or they are damaged"
+                f"the weights in {self._file.name} are not finite, or larger than those of any model ({name}): its "
+                "training diverged or they are damaged"
             )
 
     def _stored(self, name: str) -> Array:

@@ -50,16 +50,15 @@ class Score:
     log_probability  natural logarithm, EOS included: the sum over `tokens` tokens
     tokens           target tokens, EOS included; exp(-log_probability / tokens) is the perplexity
     score            log_probability / length_penalty(tokens, alpha), as search ranks
-
-    Raises FloatingPointError when the log-probability is not a number.
     """
 
     log_probability: float
     tokens: int
     score: float
 
-    def __post_init__(self) -> None:
-        require_finite(self.log_probability)
+
+# Of a pair that is too long to be scored.
+NOT_SCORED = Score(log_probability=math.nan, tokens=0, score=math.nan)
 
 
 def require_finite(log_probability: float) -> None:

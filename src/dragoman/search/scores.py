@@ -11,7 +11,7 @@ from torch import Tensor
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.config import length_penalty
-from dragoman.search.results import Score
+from dragoman.search.results import Score, require_finite
 from dragoman.search.stepper import log_mean_exp
 
 # Target positions projected onto the vocabulary at once: 128 MiB of logits for 32,000 subwords.
@@ -31,6 +31,8 @@ def score(
 
     Masks are True where a token is real. For the output of a search, with the models and the alpha
     of that search, log_probability and score equal the search's (up to rounding).
+
+    Raises FloatingPointError when a log-probability is not finite.
     """
     with inference(models):
         # n times [P] -> [P]: the P real positions of the batch
@@ -40,6 +42,7 @@ def score(
         # [P] -> [B, T] -> [B]
         total = by_position.new_zeros(target_mask.shape).masked_scatter(target_mask, by_position)
         total, length = total.sum(-1), target_mask.sum(-1)
+    require_finite(float(total.sum()))
     return [
         Score(log_probability=p, tokens=n, score=p / length_penalty(n, alpha))
         for p, n in zip(total.tolist(), length.tolist(), strict=True)
