@@ -78,7 +78,7 @@ class WeightsFile:
         else:
             dequantize(self._stored(name), self._stored(name + SCALE), out=values)
         # Comparisons with NaN are false.
-        if not (-LARGEST_WEIGHT < values.min(initial=0) and values.max(initial=0) < LARGEST_WEIGHT):
+        if not (values.min(initial=0) > -LARGEST_WEIGHT and values.max(initial=0) < LARGEST_WEIGHT):
             raise FloatingPointError(
                 f"the weights in {self._file.name} are not finite, or larger than those of any model ({name}): its "
                 "training diverged or they are damaged"
