@@ -48,13 +48,14 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
 def read_regular(path: Path, largest: int, *, follow: bool = True) -> bytes:
     """Return the bytes of a regular file; see `open_regular`.
 
-    Raises OSError also when it has more than `largest` bytes; no more are read.
+    Raises OSError also when it has more than `largest` bytes; none are read then.
     """
     with open_regular(path, follow=follow) as file:
-        data = file.read(largest + 1)
-    if len(data) > largest:
-        raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
-    return data
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
+        # Memory for all that is asked for is taken in advance.
+        return file.read(size)
 
 
 def read_listed(path: Path, largest: int, digests: Mapping[str, str] | None, *, follow: bool = True) -> bytes:

@@ -1,11 +1,13 @@
 """Reading JSON files: what is read, and what is said of a file that cannot be used."""
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from dragoman.errors import CorpusError, ModelError, UserError
-from dragoman.files import read_json_object
+from dragoman.files import read_json_object, read_regular
 
 
 def test_an_object_in_utf_8_is_read(tmp_path: Path) -> None:
@@ -49,3 +51,20 @@ def test_a_damaged_file_is_named_with_what_to_do(
 def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=rf"^{tmp_path} cannot be read: .*directory.*; remove it$"):
         read_json_object(tmp_path, missing="no file", error=CorpusError, advice="remove it")
+
+
+def test_a_file_takes_no_more_memory_than_it_has_bytes(tmp_path: Path) -> None:
+    """Whatever the bound is; of a file of holes that is larger, nothing is read."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"some bytes")
+    large.touch()
+    os.truncate(large, 1 << 40)
+    tracemalloc.start()
+    try:
+        assert read_regular(small, 1 << 28) == b"some bytes"
+        with pytest.raises(OSError, match="more than 268,435,456 bytes"):
+            read_regular(large, 1 << 28)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20

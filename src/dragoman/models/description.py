@@ -84,10 +84,11 @@ def load_description(directory: Path) -> ModelDescription:
             f"{path}: format {quoted(number)} is not one that this version reads ({', '.join(map(str, FORMATS))}): "
             + ("update dragoman" if number > FORMAT else "train it anew, or use the version that wrote it")
         )
-    if "architecture" in mapping and "model" in mapping:
-        model = read_model_config(mapping["architecture"], mapping["model"], str(path), error=ModelError)
-        mapping = {**mapping, "model": model}
-    return from_mapping(ModelDescription, mapping, str(path), error=ModelError)
+    for name in ("architecture", "model"):
+        if name not in mapping:
+            raise ModelError(f"{name} is missing in {path}: copy the directory anew")
+    model = read_model_config(mapping["architecture"], mapping["model"], str(path), error=ModelError)
+    return from_mapping(ModelDescription, {**mapping, "model": model}, str(path), error=ModelError)
 
 
 def save_description(directory: Path, description: ModelDescription) -> None:

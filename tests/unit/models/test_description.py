@@ -245,3 +245,11 @@ def test_a_model_without_a_tokenizer_lists_none(tmp_path: Path) -> None:
         tmp_path, ModelDescription(architecture="transformer", model=tiny(8, 8, joint=True), trained_length=9)
     )
     assert config_of(tmp_path)["digests"] == {}
+
+
+@pytest.mark.parametrize("name", ["architecture", "model"])
+def test_a_description_without_its_model_is_refused(directory: Path, name: str) -> None:
+    config = config_of(directory)
+    del config[name]
+    (directory / CONFIG_FILE).write_text(json.dumps(config))
+    refuse(directory, f"{name} is missing in ")
