@@ -1,0 +1,85 @@
+"""Cases by number: which base, what was done to it, which lines and search settings it gets."""
+
+import hashlib
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.hostile import other_damage
+from tests.support.hostile.bases import COMPILED
+from tests.support.hostile.config_damage import CONFIG_DAMAGES
+from tests.support.hostile.folder import ALIGNMENT, SHORTLIST, TOKENIZERS, Files, config_of, read_folder, set_config
+from tests.support.hostile.tokenizer_damage import TOKENIZER_DAMAGES
+from tests.support.hostile.weights_damage import BODY_DAMAGES, HEADER_DAMAGES, TENSOR_DAMAGES
+
+Damage = Callable[[random.Random, Files], str]
+# By kind: what damages files, and how many of 100 cases are of the kind.
+DAMAGES: dict[str, tuple[list[Damage], int]] = {
+    "config": (CONFIG_DAMAGES, 24),
+    "header": (HEADER_DAMAGES, 14),
+    "tensors": (TENSOR_DAMAGES, 20),
+    "body": (BODY_DAMAGES, 8),
+    "tokenizer": (TOKENIZER_DAMAGES, 14),
+    "shortlist": (other_damage.SHORTLIST_DAMAGES, 5),
+    "alignment": (other_damage.ALIGNMENT_DAMAGES, 3),
+    "files": (other_damage.PLACE_DAMAGES, 6),
+}
+SETTINGS, TEXT = "settings", "text"
+KINDS = {**{kind: share for kind, (_, share) in DAMAGES.items()}, SETTINGS: 4, TEXT: 2}
+
+LINES = "the lamp is on\nturn off the light, please\n\n Straße 漢字 12\n".encode()
+
+
+@dataclass
+class Case:
+    """What is tried.
+
+    kind, base  a name of `KINDS`, and of the undamaged directory
+    recipe      what was done, in words
+    files       the model directory
+    lines       what is translated
+    settings    of the search, that differ from the usual ones
+    """
+
+    number: int
+    kind: str
+    base: str
+    recipe: str
+    files: Files
+    lines: bytes = LINES
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_bases(folder: Path) -> dict[str, Files]:
+    """Read what `write_bases` wrote, with the digest of each file in config.json where that has digests."""
+    bases = {directory.name: read_folder(directory) for directory in sorted(folder.iterdir())}
+    for files in bases.values():
+        config = config_of(files)
+        if "digests" in config:
+            for name in {*TOKENIZERS, SHORTLIST, ALIGNMENT} & files.keys():
+                content = files[name]
+                assert isinstance(content, bytes)
+                config["digests"][name] = hashlib.sha256(content).hexdigest()
+            set_config(files, config)
+    return bases
+
+
+def make_case(number: int, seed: int, bases: Mapping[str, Files]) -> Case:
+    """Return the case of a number, the same for the same seed."""
+    draw = random.Random(f"{seed} {number}")
+    [kind] = draw.choices(list(KINDS), list(KINDS.values()))
+    names = list(bases)
+    compiled = [name for name in names if name in COMPILED]
+    base = draw.choice(compiled if kind == "shortlist" else [*names, *compiled])
+    case = Case(number, kind, base, "", dict(bases[base]))
+    if kind == SETTINGS:
+        case.settings = other_damage.settings(draw)
+        case.recipe = ", ".join(f"{name}={value}" for name, value in case.settings.items())
+    elif kind == TEXT:
+        case.lines = other_damage.text(draw)
+        case.recipe = f"{len(case.lines)} bytes of text: {case.lines[:40]!r}"
+    else:
+        case.recipe = draw.choice(DAMAGES[kind][0])(draw, case.files)
+    return case

@@ -1,0 +1,120 @@
+"""What happens to config.json."""
+
+import random
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.models.registry import ARCHITECTURES
+from tests.support.hostile.folder import CONFIG, Files, Raw, config_of, content_of, json_text, set_config
+from tests.support.hostile.values import NUMBERS, TEXTS, any_value, shown
+
+
+def _place(draw: random.Random, config: dict[Any, Any]) -> tuple[dict[Any, Any], str]:
+    """A table and one of its keys: mostly the model's settings."""
+    tables = [config, config["model"], config["model"]]
+    tables += [config["digests"]] if isinstance(config.get("digests"), dict) else []
+    table = draw.choice(tables)
+    return table, draw.choice(list(table))
+
+
+def value(draw: random.Random, files: Files) -> str:
+    config = config_of(files)
+    recipes = []
+    for _ in range(draw.choice([1, 1, 1, 2, 3])):
+        table, key = _place(draw, config)
+        if isinstance(table[key], dict) and draw.random() < 0.8:
+            continue
+        table[key] = draw.choice(NUMBERS) if isinstance(table[key], int) and draw.random() < 0.6 else any_value(draw)
+        recipes.append(f"{key} = {shown(table[key])}")
+        if not isinstance(config.get("model"), dict):
+            break
+    set_config(files, config)
+    return ", ".join(recipes)
+
+
+def size(draw: random.Random, files: Files) -> str:
+    """A size that may be right for some model."""
+    config = config_of(files)
+    sizes = [key for key, found in config["model"].items() if type(found) is int]
+    key = draw.choice(sizes)
+    old = config["model"][key]
+    config["model"][key] = draw.choice([old + 1, max(1, old - 1), 2 * old, max(1, old // 2), 1, 10**4, 10**6, 10**9])
+    set_config(files, config)
+    return f"{key} = {config['model'][key]}, not {old}"
+
+
+def choice(draw: random.Random, files: Files) -> str:
+    """Another choice that the architecture offers."""
+    config = config_of(files)
+    cls = ARCHITECTURES[config["architecture"]].config
+    choices = {
+        name: [each for each in typing.get_args(hint) if each != config["model"].get(name)]
+        for name, hint in typing.get_type_hints(cls).items()
+        if typing.get_origin(hint) is typing.Literal
+    }
+    choices |= {name: [not found] for name, found in config["model"].items() if isinstance(found, bool)}
+    key = draw.choice(list(choices))
+    config["model"][key] = draw.choice(choices[key])
+    set_config(files, config)
+    return f"{key} = {shown(config['model'][key])}"
+
+
+def architecture(draw: random.Random, files: Files) -> str:
+    config = config_of(files)
+    config["architecture"] = draw.choice([*ARCHITECTURES, any_value(draw), ["transformer"], {"a": "transformer"}])
+    set_config(files, config)
+    return f"architecture = {shown(config['architecture'])}"
+
+
+def key(draw: random.Random, files: Files) -> str:
+    config = config_of(files)
+    table, name = _place(draw, config)
+    what = draw.choice(["missing", "unknown", "twice", "renamed"])
+    new: Any = draw.choice([each for each in TEXTS if not isinstance(each, Raw)] + [Raw(r'"\ud800"'), "x" * 10_000])
+    if what == "missing":
+        del table[name]
+    elif what == "unknown":
+        table[new] = any_value(draw)
+    elif what == "twice":
+        table[Raw(json_text(name))] = any_value(draw)
+    else:
+        table[new] = table.pop(name)
+    set_config(files, config)
+    return f"{name} {what}" + (f" ({shown(new)})" if what in ("unknown", "renamed") else "")
+
+
+def text(draw: random.Random, files: Files) -> str:
+    """What is no JSON object of UTF-8."""
+    data = content_of(files, CONFIG)
+    changed = {
+        "cut": data[: draw.randrange(len(data))],
+        "empty": b"",
+        "a byte that is not UTF-8": data.replace(b"true", b"\xff").replace(b"transformer", b"trans\xc3former"),
+        "UTF-16": data.decode().encode("utf-16"),
+        "a byte order mark": b"\xef\xbb\xbf" + data,
+        "a list": b"[" + data + b"]",
+        "null": b"null",
+        "a number": b"9" * 5000,
+        "text": b'"config"',
+        "deep lists": b"[" * 200_000,
+        "deep objects": b'{"a":' * 100_000,
+        "bytes after it": data + bytes(draw.randrange(256) for _ in range(40)),
+        "zeros": bytes(1000),
+        "a great many spaces": data + b" " * 2_000_000,
+        "comments": b"// a model\n" + data,
+    }
+    flipped = bytearray(data)
+    for _ in range(draw.choice([1, 1, 3, 30])):
+        flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
+    changed["flips"] = bytes(flipped)
+    what = draw.choice([*changed, "flips", "flips", "flips", "cut"])
+    files[CONFIG] = changed[what]
+    return what
+
+
+CONFIG_DAMAGES: list[Callable[[random.Random, Files], str]] = [
+    *(value, value, value, value),
+    *(size, size, choice),
+    *(architecture, key, key, text, text),
+]

@@ -1,0 +1,211 @@
+"""What happens to the tokenizer: a sentencepiece model, which is a protocol buffer."""
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.support.hostile.folder import TOKENIZERS, Files, config_of, content_of, seal, set_config
+
+# Numbers of fields, in the model and in a piece.
+PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5
+TEXT, SCORE, TYPE = 1, 2, 3
+CHARACTER_MAP = 2  # of the normalizer
+BYTE_PIECE = 6  # a type
+
+
+@dataclass
+class Field:
+    number: int
+    kind: int  # 0: a number, 1: eight bytes, 2: bytes of a length, 5: four bytes
+    value: bytes | int
+
+
+def fields_of(data: bytes) -> list[Field]:
+    found, place = [], 0
+    while place < len(data):
+        tag, place = _number(data, place)
+        kind = tag & 7
+        if kind == 0:
+            value, place = _number(data, place)
+            found.append(Field(tag >> 3, kind, value))
+            continue
+        length = {1: 8, 5: 4}.get(kind, 0)
+        if kind == 2:
+            length, place = _number(data, place)
+        found.append(Field(tag >> 3, kind, data[place : place + length]))
+        place += length
+    return found
+
+
+def bytes_of(fields: Sequence[Field]) -> bytes:
+    written = bytearray()
+    for field in fields:
+        written += _varint(field.number << 3 | field.kind)
+        if isinstance(field.value, int):
+            written += _varint(field.value)
+        else:
+            written += (_varint(len(field.value)) if field.kind == 2 else b"") + field.value
+    return bytes(written)
+
+
+def _number(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value, place
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*written, value])
+
+
+def _part(fields: Sequence[Field], number: int) -> Field:
+    return next(field for field in fields if field.number == number)
+
+
+def _set(fields: list[Field], number: int, kind: int, value: bytes | int) -> None:
+    fields[:] = [field for field in fields if field.number != number]
+    fields.append(Field(number, kind, value))
+
+
+def _score(draw: random.Random) -> bytes:
+    values = [float("nan"), float("inf"), float("-inf"), 3e38, -3e38, 0.0, 1e-40, 1e9]
+    return struct.pack("<f", draw.choice(values))
+
+
+def _pieces(draw: random.Random, model: list[Field]) -> str:
+    """Pieces with other texts, scores and types; more of them, fewer, in another order."""
+    places = [i for i, field in enumerate(model) if field.number == PIECES]
+    what = draw.choice(["score", "scores", "text", "texts", "type", "types", "more", "fewer", "order", "twice", "bytes"])
+    chosen = places if what in ("scores", "texts", "types") else [draw.choice(places)]
+    texts = [b"", b"\xff\xfe", b"\xe2\x96\x81", b"\n", b"\0", b"a" * 100_000, b"<0x00>", b"<s>", b"\xed\xa0\x80", b"a b"]
+    text = draw.choice(texts)
+    for place in chosen:
+        if what not in ("score", "scores", "text", "texts", "type", "types"):
+            break
+        value = model[place].value
+        assert isinstance(value, bytes)
+        piece = fields_of(value)
+        if what.startswith("score"):
+            _set(piece, SCORE, 5, _score(draw))
+        elif what.startswith("text"):
+            _set(piece, TEXT, 2, text + (str(place).encode() if what == "texts" and draw.random() < 0.9 else b""))
+        else:
+            _set(piece, TYPE, 0, draw.choice([0, 1, 2, 3, 4, 5, 6, 7, 2**31, 2**63]))
+        model[place].value = bytes_of(piece)
+    if what == "more":
+        count = draw.choice([1, 10, 20_000])
+        model += [Field(PIECES, 2, bytes_of([Field(TEXT, 2, b"new%d" % i), Field(SCORE, 5, _score(draw))])) for i in range(count)]
+        what = f"{count} more"
+    elif what == "fewer":
+        keep = draw.choice([0, 1, 4, 10, 259, 260, 261, len(places) - 1])
+        model[:] = [field for i, field in enumerate(model) if i not in set(places[keep:])]
+        what = f"the first {keep} only"
+    elif what == "order":
+        values = [model[place].value for place in places]
+        draw.shuffle(values)
+        for place, each in zip(places, values, strict=True):
+            model[place].value = each
+    elif what == "twice":
+        model[places[-1]].value = model[places[-2]].value
+    elif what == "bytes":
+        model[:] = [field for field in model if not _is_byte(field)]
+    return f"pieces: {what}" + (f" {text[:8]!r}" if what.startswith("text") else "")
+
+
+def _is_byte(field: Field) -> bool:
+    if field.number != PIECES or not isinstance(field.value, bytes):
+        return False
+    return any(each.number == TYPE and each.value == BYTE_PIECE for each in fields_of(field.value))
+
+
+def _specification(draw: random.Random, model: list[Field]) -> str:
+    """Numbers and texts in how the model was trained."""
+    part = _part(model, TRAINER)
+    assert isinstance(part.value, bytes)
+    inner = fields_of(part.value)
+    field = draw.choice(inner)
+    if isinstance(field.value, int):
+        field.value = draw.choice([0, 1, 2, 3, 4, 5, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1])
+    elif field.kind == 2:
+        field.value = draw.choice([b"", b"\xff", b"x" * 10_000, b"\n"])
+    else:
+        field.value = _score(draw)
+    part.value = bytes_of(inner)
+    return f"trainer's field {field.number}"
+
+
+def _normalizer(draw: random.Random, model: list[Field]) -> str:
+    """A map of characters, which sentencepiece walks as a tree of offsets."""
+    number = draw.choice([NORMALIZER, NORMALIZER, DENORMALIZER])
+    units = draw.choice([0, 1, 16, 256, 1024])
+    tree = b"".join(struct.pack("<I", draw.choice([draw.getrandbits(32), draw.getrandbits(10)])) for _ in range(units))
+    said = draw.choice([len(tree), len(tree), len(tree) + 4, 0, 2**31, 2**32 - 1, 3])
+    blob = draw.choice(
+        [struct.pack("<I", said) + tree + draw.choice([b"", b"a\0b\0", b"abc", bytes(300)]), draw.randbytes(400), b"\0", b""]
+    )
+    part = [field for field in model if field.number == number]
+    inner = fields_of(part[0].value) if part and isinstance(part[0].value, bytes) else []
+    _set(inner, CHARACTER_MAP, 2, blob)
+    for flag in (3, 4, 5):
+        if draw.random() < 0.3:
+            _set(inner, flag, 0, draw.randrange(2))
+    _set(model, number, 2, bytes_of(inner))
+    return f"a map of characters of {len(blob)} bytes in part {number}"
+
+
+def _name(draw: random.Random, files: Files) -> str:
+    return draw.choice([name for name in TOKENIZERS if name in files])
+
+
+def _sealed(draw: random.Random, files: Files) -> str:
+    """Make the digests true, mostly; sometimes there is no hash of the vocabulary to compare."""
+    luck = draw.random()
+    if luck < 0.2:
+        return ""
+    if luck < 0.5:
+        config = config_of(files)
+        config["vocabulary_hash"] = None
+        set_config(files, config)
+    seal(files)
+    return ", digests made true" if luck >= 0.5 else ", digests made true, no hash of the vocabulary"
+
+
+def surgery(draw: random.Random, files: Files) -> str:
+    name = _name(draw, files)
+    model = fields_of(content_of(files, name))
+    how = draw.choice([_pieces, _pieces, _pieces, _specification, _normalizer])(draw, model)
+    files[name] = bytes_of(model)
+    return f"{name}: {how}" + _sealed(draw, files)
+
+
+def damage(draw: random.Random, files: Files) -> str:
+    name = _name(draw, files)
+    data = bytearray(content_of(files, name))
+    what = draw.choice(["flips", "flips", "flips", "cut", "appended", "noise", "twice", "empty"])
+    if what == "flips":
+        for _ in range(draw.choice([1, 1, 10, 1000])):
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    elif what == "cut":
+        del data[draw.randrange(len(data)) :]
+    elif what == "appended":
+        data += draw.randbytes(draw.choice([1, 4, 4096]))
+    elif what == "noise":
+        data[:] = draw.randbytes(len(data))
+    elif what == "twice":
+        data *= 2
+    else:
+        data.clear()
+    files[name] = bytes(data)
+    return f"{name}: {what}" + _sealed(draw, files)
+
+
+TOKENIZER_DAMAGES: list[Callable[[random.Random, Files], str]] = [surgery, surgery, damage]

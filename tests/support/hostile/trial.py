@@ -1,0 +1,191 @@
+"""A case in a process of its own: what became of it, and how much memory it took."""
+
+import contextlib
+import faulthandler
+import hashlib
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.errors import UserError
+from tests.support.hostile.cases import Case
+from tests.support.hostile.folder import Files, size_of, write_folder
+from tests.support.hostile.verbs import LINES, MODEL, PAIR_LINES, PAIRS, VERBS
+
+SECONDS = 10
+# What a process may ask for beyond what it holds when it starts: the rest of the machine is for others.
+MOST_MEMORY = 1 << 30
+MOST_WRITTEN = 1 << 28
+LONGEST_MESSAGE = 1000
+
+CLEAN, SAME, DIFFERENT = "clean", "same", "different"
+# Trouble
+UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY = "unclear", "traceback", "crash", "hang", "memory"
+OUTCOMES = (CLEAN, SAME, DIFFERENT, UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY)
+TROUBLE = (UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY)
+
+
+@dataclass
+class Result:
+    """What became of a verb on a case.
+
+    outcome   one of `OUTCOMES`
+    detail    the message of an error, or where it happened
+    digest    of what was printed
+    peak      bytes of memory beyond what the process held when it began
+    noise     what was printed on standard error by others than Python's exceptions
+    """
+
+    outcome: str
+    detail: str = ""
+    digest: str = ""
+    peak: int = 0
+    noise: str = ""
+
+
+@dataclass
+class Running:
+    """A process that tries a verb on a case in a folder, and the pipe that it writes its result to."""
+
+    process: int
+    pipe: int
+    folder: Path
+    began: float
+
+
+def start(case: Case, verb: str, folder: Path, other: Files) -> Running:
+    """Begin a verb on a case in a new folder; `other` is an undamaged directory."""
+    folder.mkdir()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(writing)
+        return Running(process, reading, folder, time.monotonic())
+    try:
+        os.close(reading)
+        _life(case, verb, folder, other, writing)
+    finally:
+        os._exit(1)
+
+
+def finish(running: Running) -> Result:
+    """Return the result of a process that has ended, written, or had its time."""
+    data = b""
+    timed_out = False
+    while True:
+        left = max(0.0, running.began + SECONDS - time.monotonic())
+        ready, _, _ = select.select([running.pipe], [], [], left)
+        if not ready:
+            timed_out = True
+            break
+        part = os.read(running.pipe, 1 << 16)
+        data += part
+        if not part:
+            break
+    os.close(running.pipe)
+    if timed_out:
+        # Faulthandler writes where it was.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(running.process, signal.SIGABRT)
+            time.sleep(0.2)
+            os.kill(running.process, signal.SIGKILL)
+    _, status = os.waitpid(running.process, 0)
+    errors = (running.folder / "stderr").read_text(errors="replace") if (running.folder / "stderr").exists() else ""
+    shutil.rmtree(running.folder)
+    if timed_out:
+        return Result(HANG, _innermost(errors))
+    if os.WIFSIGNALED(status):
+        return Result(CRASH, f"{signal.Signals(os.WTERMSIG(status)).name} {_innermost(errors)}")
+    outcome, digest, peak, detail = data.decode(errors="replace").split("\t", 3)
+    return Result(outcome, detail, digest, int(peak), errors)
+
+
+def judged(result: Result, undamaged: Result, files: Files, allowance: int) -> Result:
+    """Compare with what the verb did on the undamaged directory."""
+    if result.outcome == SAME and result.digest != undamaged.digest:
+        result.outcome = DIFFERENT
+    limit = undamaged.peak + 2 * size_of(files) + allowance
+    if result.outcome in (CLEAN, SAME, DIFFERENT) and result.peak > limit:
+        result.outcome = MEMORY
+        result.detail = f"{result.peak / 1e6:.1f} MB, not {limit / 1e6:.1f}: {result.detail}"
+    return result
+
+
+def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int) -> None:
+    os.chdir(folder)
+    write_folder(MODEL, case.files)
+    write_folder(Path("other"), other)
+    LINES.write_bytes(case.lines)
+    PAIRS.write_text(PAIR_LINES)
+    output = os.open("stdout", os.O_WRONLY | os.O_CREAT)
+    errors = os.open("stderr", os.O_WRONLY | os.O_CREAT)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(errors, 2)
+    faulthandler.enable(errors)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
+    held = _memory("VmData") + MOST_MEMORY
+    resource.setrlimit(resource.RLIMIT_DATA, (held, held))
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _memory("RssAnon")
+    outcome, detail = _outcome(case, verb)
+    # Pages of program files come and go; what counts is what was asked for.
+    peak = max(0, _memory("VmHWM") - _memory("RssFile") - before)
+    digest = hashlib.sha256(Path("stdout").read_bytes()).hexdigest()
+    with open(pipe, "wb") as file:
+        file.write(f"{outcome}\t{digest}\t{peak}\t{detail}".encode(errors="backslashreplace"))
+    os._exit(0)
+
+
+def _outcome(case: Case, verb: str) -> tuple[str, str]:
+    try:
+        VERBS[verb](case.settings)
+        sys.stdout.flush()
+    except (UserError, OSError, FloatingPointError) as error:
+        # What the command line prints in one line.
+        message = str(error)
+        fine = 0 < len(message) <= LONGEST_MESSAGE and message.isprintable()
+        detail = f"{type(error).__name__}: {message if fine else repr(message[:300])}"
+        return (CLEAN if fine else UNCLEAR), detail + ("" if fine else f" ({len(message)} characters)")
+    except BaseException as error:
+        kind = MEMORY if isinstance(error, MemoryError) or "allocate memory" in str(error) else TRACEBACK
+        if os.environ.get("HOSTILE_TRACEBACK"):
+            traceback.print_exc()
+        return kind, f"{_place(error)}: {type(error).__name__}: {str(error)[:200]!r}"
+    return SAME, ""
+
+
+def _place(error: BaseException) -> str:
+    """Where in Dragoman an exception came from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/dragoman/" in frame.filename]
+    last = frames[-1]
+    return f"{last.filename.rpartition('/dragoman/')[2]}:{last.lineno} {last.name}"
+
+
+def _innermost(errors: str) -> str:
+    """The first frames in Dragoman of what faulthandler wrote."""
+    found = re.findall(r'File "[^"]*/dragoman/([^"]*)", line (\d+) in (\S+)', errors)
+    return ", from ".join(f"{path}:{line} {name}" for path, line, name in found[:2])
+
+
+def _memory(name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return 1024 * int(found[1])
+
+
+def run_one(case: Case, verb: str, folder: Path, other: Files) -> Result:
+    return finish(start(case, verb, folder, other))
+
+

@@ -1,0 +1,107 @@
+"""What is done with a model directory: verbs of the command line, on "model" in the working directory."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dragoman.cli.align import Align
+from dragoman.cli.attention import Attention
+from dragoman.cli.evaluate import Evaluate, Score
+from dragoman.cli.quantize import Quantize
+from dragoman.cli.shortlist import LearnShortlist
+from dragoman.cli.translate import Translate
+from tests.support.hostile.folder import SECRET
+
+MODEL, LINES, PAIRS = Path("model"), Path("lines.txt"), Path("pairs.tsv")
+PAIR_LINES = "the lamp is on\tTHE LAMP IS ON\nthe door\tTHE DOOR\nturn off the light\tTURN OFF THE LIGHT\n"
+
+Settings = Mapping[str, Any]
+Verb = Callable[[Settings], None]
+
+
+def _translate(settings: Settings, **options: Any) -> None:
+    usual = {"beam": 2, "max_length_factor": 0.5, "max_length_offset": 6, "threads": 1}
+    Translate(model=MODEL, file=LINES, **{**usual, **options, **settings}).run()
+
+
+def _compiled(precision: str) -> Verb:
+    return lambda settings: _translate(settings, engine="native", precision=precision)
+
+
+def _quantize(settings: Settings) -> None:
+    """Quantize, see that nothing from elsewhere was copied, and translate with the copy."""
+    copy = Path("copy")
+    Quantize(model=MODEL, out=copy).run()
+    assert all(file.read_bytes() != SECRET for file in copy.rglob("*") if file.is_file()), "a link was followed"
+    shutil.rmtree(MODEL)
+    copy.rename(MODEL)
+    _translate(settings)
+
+
+def _ensemble(settings: Settings) -> None:
+    _translate({**settings, "threads": None}, ensemble=(Path("other"),))
+
+
+def _align(settings: Settings) -> None:
+    Align(model=MODEL, corpus=str(PAIRS)).run()
+    _translate(settings, alignment=True)
+
+
+def _learn_shortlist(settings: Settings) -> None:
+    LearnShortlist(model=MODEL, corpus=(str(PAIRS),), likely=5, frequent=50).run()
+    _translate(settings, shortlist=True, engine="native")
+
+
+VERBS: dict[str, Verb] = {
+    "native int8": _compiled("int8"),
+    "native bf16": _compiled("bf16"),
+    "native fp32": _compiled("fp32"),
+    "torch": lambda settings: _translate(settings, engine="torch"),
+    "with a shortlist": lambda settings: _translate(settings, engine="native", shortlist=True),
+    "with alignment": lambda settings: _translate(settings, alignment=True),
+    "quantize": _quantize,
+    "score": lambda _: Score(model=MODEL, corpus=str(PAIRS)).run(),
+    "evaluate": lambda _: Evaluate(model=MODEL, test=str(PAIRS), beam=2).run(),
+    "ensemble": _ensemble,
+    "attention": lambda _: Attention(model=MODEL, text="the lamp", out=Path("numbers.json"), target="THE").run(),
+    "align": _align,
+    "shortlist": _learn_shortlist,
+}
+COMPILED = ["native int8", "native bf16", "native fp32"]
+IN_TURN = ["quantize", "score", "with a shortlist", "evaluate", "with alignment", "ensemble", "attention", "align"]
+IN_TURN += ["shortlist"]
+NEED_COMPILED = {*COMPILED, "with a shortlist", "shortlist"}
+
+
+def verbs_for(number: int, kind: str, compiled: bool) -> list[str]:
+    """The verbs that a case is tried with: each engine, and another verb in turn."""
+    engine = COMPILED[number % 3]
+    if kind in ("settings", "text"):
+        chosen = [engine, "torch"]
+    elif kind == "shortlist":
+        chosen = ["with a shortlist", "quantize", "shortlist"]
+    elif kind == "alignment":
+        chosen = ["with alignment", engine]
+    else:
+        chosen = [engine, "torch", IN_TURN[number // 3 % len(IN_TURN)]]
+    return [verb for verb in chosen if compiled or verb not in NEED_COMPILED]
+
+
+def warm_up() -> None:
+    """Import what the verbs import when they run, so that a forked process need not."""
+    import dragoman.alignment.choosing
+    import dragoman.attention_page.map
+    import dragoman.attention_page.page
+    import dragoman.attention_page.report
+    import dragoman.evaluation.tasks
+    import dragoman.inspection.capture
+    import dragoman.models.convolutional
+    import dragoman.models.recurrent
+    import dragoman.models.transformer
+    import dragoman.models.universal
+    import dragoman.search.torch_backend
+    import dragoman.translation.evaluation
+    import dragoman.translation.shortlist_learning
+    import dragoman.translation.translator
+    import dragoman.translation.two_directions  # noqa: F401
