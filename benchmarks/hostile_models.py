@@ -5,10 +5,11 @@
 Each case is a small model directory in which something is not as it was written (config.json, header, tensors, numbers,
 tokenizer, shortlist, alignment, kinds of files), often with every digest made true again, or an undamaged one with
 hostile text or search settings. Each engine and another verb in turn try it, in a forked process with limits of time
-and memory. Outcomes: clean (an error in one line), same (prints what the undamaged one does), different (prints something
-else); and trouble: unclear (a message that is not one printable line of bounded length), traceback, crash, hang, memory
-(more than what the undamaged directory takes and twice the size of the files, with an allowance). The exit status is 1
-when there is trouble. `--case N` tries one case again. The last line is JSON, the share of runs without trouble first.
+and memory. Outcomes: clean (an error in one line), same (prints what the undamaged one does), different (prints
+something else); and trouble: unclear (a message that is not one printable line of bounded length), traceback, crash,
+hang, memory (more than what the undamaged directory takes and twice the size of the files, with an allowance). The exit
+status is 1 when there is trouble. `--case N` tries one case again. The last line is JSON, the share of runs without
+trouble first.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from dragoman import __version__
 from tests.support.hostile.bases import COMPILED, write_bases
 from tests.support.hostile.cases import KINDS, Case, make_case, read_bases
 from tests.support.hostile.folder import Files, write_folder
-from tests.support.hostile.trial import MEMORY, OUTCOMES, TROUBLE, Result, Running, finish, judged, run_one, start
+from tests.support.hostile.trial import OUTCOMES, TROUBLE, Result, Running, finish, judged, run_one, start
 from tests.support.hostile.verbs import NEED_COMPILED, VERBS, verbs_for, warm_up
 
 # Beyond the figures of the undamaged directory: the interpreter's noise; and what longer text and wider beams cost.
@@ -115,17 +116,21 @@ def main() -> None:
         os.environ["HOSTILE_TRACEBACK"] = "1"
     table: dict[str, Counter[str]] = defaultdict(Counter)
     trouble: dict[tuple[str, str], list[str]] = defaultdict(list)
-    troubled, noisy, peak = set(), 0, 0
+    noise: Counter[str] = Counter()
+    troubled, peak = set(), 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "bases").mkdir()
         bases = bases_in(folder / "bases")
         tries = runs(numbers, arguments.seed, bases, arguments.kind)
         for case, verb, result in track(
-            attack(tries, bases, folder, arguments.workers), "attacking", total=2.6 * len(numbers), disable=not sys.stderr.isatty()
+            attack(tries, bases, folder, arguments.workers),
+            "attacking",
+            total=2.6 * len(numbers),
+            disable=not sys.stderr.isatty(),
         ):
             table[case.kind][result.outcome] += 1
-            noisy += bool(result.noise)
+            noise.update(result.noise[:1])
             peak = max(peak, result.peak)
             if result.outcome in TROUBLE:
                 troubled.add(case.number)
@@ -135,13 +140,17 @@ def main() -> None:
                 if arguments.keep is not None and not arguments.keep.exists():
                     write_folder(arguments.keep, case.files)
     print(
-        f"dragoman {__version__}, torch {torch.__version__}, numpy {np.__version__}, safetensors {safetensors.__version__}, "
-        f"sentencepiece {sentencepiece.__version__}, Python {platform.python_version()}"
+        f"dragoman {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
+        f"safetensors {safetensors.__version__}, sentencepiece {sentencepiece.__version__}, "
+        f"Python {platform.python_version()}"
     )
     total: Counter[str] = sum(table.values(), Counter())
     tried = sum(total.values())
     print(f"{len(numbers):,} cases (seed {arguments.seed}), {tried:,} runs, {time.monotonic() - begin:.0f} s")
-    print(f"most memory of a run: {peak / 1e6:.1f} MB; something else on standard error: {noisy:,} runs\n")
+    print(f"most memory of a run: {peak / 1e6:.1f} MB")
+    for line, count in noise.most_common():
+        print(f"on standard error, {count:,} times: {line}")
+    print()
     print("| |" + "".join(f" {outcome} |" for outcome in OUTCOMES) + "\n|---|" + "---|" * len(OUTCOMES))
     for kind in [*(kind for kind in KINDS if kind in table), "all"]:
         row = total if kind == "all" else table[kind]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,8 +43,8 @@ def write_bases(folder: Path) -> None:
         heads=2,
         d_ff=24,
     )
-    sizes = {"source_vocabulary": joint.source_size, "target_vocabulary": joint.target_size}
-    own_sizes = {"source_vocabulary": separate.source_size, "target_vocabulary": separate.target_size}
+    sizes: dict[str, Any] = {"source_vocabulary": joint.source_size, "target_vocabulary": joint.target_size}
+    own_sizes: dict[str, Any] = {"source_vocabulary": separate.source_size, "target_vocabulary": separate.target_size}
     gated = replace(
         post,
         **own_sizes,

@@ -56,7 +56,9 @@ def shortlist(draw: random.Random, files: Files) -> str:
     what = draw.choice(["values", "values", "values", "dtype", "shape", "missing", "extra", "order", "empty", "twice"])
     if what == "values":
         for _ in range(draw.choice([1, 1, 5])):
-            ids[draw.randrange(count)] = draw.choice([-1, 0, 1, 2, 3, count, 339, 340, 2**31, 2**32, 2**63 - 1, -(2**63)])
+            ids[draw.randrange(count)] = draw.choice(
+                [-1, 0, 1, 2, 3, count, 339, 340, 2**31, 2**32, 2**63 - 1, -(2**63)]
+            )
     elif what == "order":
         draw.shuffle(ids)
     elif what == "empty":
@@ -162,8 +164,10 @@ def _line(draw: random.Random) -> bytes:
         lambda: draw.choice(characters).encode() * length,
         lambda: "".join(draw.choices(characters, k=length)).encode(),
         lambda: draw.choice([b"", b" ", b"\0", b"\r", b"</s>", b"<unk><s></s><pad><0x00>", b"\xed\xa0\x80\xff"]),
-        lambda: "the lamp is on ".encode() * (length // 10),
-        lambda: "".join(chr(draw.choice([draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)])) for _ in range(length)).encode(),
+        lambda: b"the lamp is on " * (length // 10),
+        lambda: "".join(
+            chr(draw.choice([draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)])) for _ in range(length)
+        ).encode(),
         lambda: b". " * length,
         lambda: ("a" + "\u0301" * length).encode(),
     ]

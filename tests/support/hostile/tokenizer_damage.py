@@ -84,9 +84,22 @@ def _score(draw: random.Random) -> bytes:
 def _pieces(draw: random.Random, model: list[Field]) -> str:
     """Pieces with other texts, scores and types; more of them, fewer, in another order."""
     places = [i for i, field in enumerate(model) if field.number == PIECES]
-    what = draw.choice(["score", "scores", "text", "texts", "type", "types", "more", "fewer", "order", "twice", "bytes"])
+    what = draw.choice(
+        ["score", "scores", "text", "texts", "type", "types", "more", "fewer", "order", "twice", "bytes"]
+    )
     chosen = places if what in ("scores", "texts", "types") else [draw.choice(places)]
-    texts = [b"", b"\xff\xfe", b"\xe2\x96\x81", b"\n", b"\0", b"a" * 100_000, b"<0x00>", b"<s>", b"\xed\xa0\x80", b"a b"]
+    texts = [
+        b"",
+        b"\xff\xfe",
+        b"\xe2\x96\x81",
+        b"\n",
+        b"\0",
+        b"a" * 100_000,
+        b"<0x00>",
+        b"<s>",
+        b"\xed\xa0\x80",
+        b"a b",
+    ]
     text = draw.choice(texts)
     for place in chosen:
         if what not in ("score", "scores", "text", "texts", "type", "types"):
@@ -103,7 +116,10 @@ def _pieces(draw: random.Random, model: list[Field]) -> str:
         model[place].value = bytes_of(piece)
     if what == "more":
         count = draw.choice([1, 10, 20_000])
-        model += [Field(PIECES, 2, bytes_of([Field(TEXT, 2, b"new%d" % i), Field(SCORE, 5, _score(draw))])) for i in range(count)]
+        model += [
+            Field(PIECES, 2, bytes_of([Field(TEXT, 2, b"new%d" % i), Field(SCORE, 5, _score(draw))]))
+            for i in range(count)
+        ]
         what = f"{count} more"
     elif what == "fewer":
         keep = draw.choice([0, 1, 4, 10, 259, 260, 261, len(places) - 1])
@@ -150,7 +166,12 @@ def _normalizer(draw: random.Random, model: list[Field]) -> str:
     tree = b"".join(struct.pack("<I", draw.choice([draw.getrandbits(32), draw.getrandbits(10)])) for _ in range(units))
     said = draw.choice([len(tree), len(tree), len(tree) + 4, 0, 2**31, 2**32 - 1, 3])
     blob = draw.choice(
-        [struct.pack("<I", said) + tree + draw.choice([b"", b"a\0b\0", b"abc", bytes(300)]), draw.randbytes(400), b"\0", b""]
+        [
+            struct.pack("<I", said) + tree + draw.choice([b"", b"a\0b\0", b"abc", bytes(300)]),
+            draw.randbytes(400),
+            b"\0",
+            b"",
+        ]
     )
     part = [field for field in model if field.number == number]
     inner = fields_of(part[0].value) if part and isinstance(part[0].value, bytes) else []

@@ -41,14 +41,14 @@ class Result:
     detail    the message of an error, or where it happened
     digest    of what was printed
     peak      bytes of memory beyond what the process held when it began
-    noise     what was printed on standard error by others than Python's exceptions
+    noise     lines on standard error, beside the warnings that the verb itself prints of a line of text
     """
 
     outcome: str
     detail: str = ""
     digest: str = ""
     peak: int = 0
-    noise: str = ""
+    noise: tuple[str, ...] = ()
 
 
 @dataclass
@@ -107,7 +107,8 @@ def finish(running: Running) -> Result:
     if os.WIFSIGNALED(status):
         return Result(CRASH, f"{signal.Signals(os.WTERMSIG(status)).name} {_innermost(errors)}")
     outcome, digest, peak, detail = data.decode(errors="replace").split("\t", 3)
-    return Result(outcome, detail, digest, int(peak), errors)
+    noise = tuple(line for line in errors.splitlines() if not re.match(r"line \d+: ", line))
+    return Result(outcome, detail, digest, int(peak), noise)
 
 
 def judged(result: Result, undamaged: Result, files: Files, allowance: int) -> Result:
@@ -187,5 +188,3 @@ def _memory(name: str) -> int:
 
 def run_one(case: Case, verb: str, folder: Path, other: Files) -> Result:
     return finish(start(case, verb, folder, other))
-
-

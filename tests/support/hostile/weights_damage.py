@@ -63,7 +63,19 @@ def header_text(draw: random.Random, files: Files) -> str:
         "a surrogate": text[:-1] + rb', "\ud800": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}',
         "an int of 5000 digits": text.replace(b"[0, ", b"[" + b"9" * 5000 + b", ", 1),
     }
-    lengths = [0, 1, length - 1, length + 1, len(data), len(data) - 8, len(data) - 7, 2**31, 2**63, 2**64 - 1, 10**8 + 1]
+    lengths = [
+        0,
+        1,
+        length - 1,
+        length + 1,
+        len(data),
+        len(data) - 8,
+        len(data) - 7,
+        2**31,
+        2**63,
+        2**64 - 1,
+        10**8 + 1,
+    ]
     flipped = bytearray(text)
     for _ in range(draw.choice([1, 1, 3])):
         flipped[draw.randrange(length)] ^= 1 << draw.randrange(8)
@@ -80,7 +92,7 @@ def header_text(draw: random.Random, files: Files) -> str:
 def entry(draw: random.Random, files: Files) -> str:
     """One tensor's entry in the header, beside bytes that do not fit it."""
     tensors = tensors_of(content_of(files, WEIGHTS))
-    name = draw.choice(list(tensors))
+    name = draw.choice([name for name, each in tensors.items() if each.shape])
     tensor, total = tensors[name], sum(len(each.data) for each in tensors.values())
     what = draw.choice(["dtype", "shape", "shape", "offsets", "offsets", "whole"])
     if what == "dtype":
@@ -124,6 +136,8 @@ def tensor(draw: random.Random, files: Files) -> str:
     for _ in range(draw.choice([1, 1, 1, 2, 5])):
         name = draw.choice(list(tensors))
         old = tensors[name]
+        if not old.shape:
+            continue
         shape = list(old.shape)
         what = draw.choice(["shape", "shape", "shape", "dtype", "dtype", "missing", "renamed", "extra", "all"])
         if what == "shape":
@@ -149,7 +163,9 @@ def tensor(draw: random.Random, files: Files) -> str:
             new_name = draw.choice(texts)
             if isinstance(new_name, Raw):
                 new_name = "a name"
-            tensors[new_name] = tensors.pop(name) if what == "renamed" else draw.choice([old, Tensor("F32", [], b"0123")])
+            tensors[new_name] = (
+                tensors.pop(name) if what == "renamed" else draw.choice([old, Tensor("F32", [], b"0123")])
+            )
             recipes.append(f"{name} {what} as {shown(new_name)}")
         if not tensors:
             break
@@ -198,7 +214,9 @@ def numbers(draw: random.Random, files: Files) -> str:
     """Weights that are numbers of a kind that training does not make."""
     tensors = tensors_of(content_of(files, WEIGHTS))
     floats = [name for name, each in tensors.items() if each.dtype == "F32" and each.data]
-    chosen = draw.choice([[draw.choice(floats)], [draw.choice(floats)], draw.sample(floats, min(4, len(floats))), floats])
+    chosen = draw.choice(
+        [[draw.choice(floats)], [draw.choice(floats)], draw.sample(floats, min(4, len(floats))), floats]
+    )
     number = draw.choice(NUMBERS)
     all_of_it = draw.random() < 0.5
     for name in chosen:
