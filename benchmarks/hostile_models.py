@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # What the cases are made of is shared with the tests.
@@ -32,7 +33,7 @@ import numpy as np
 import safetensors
 import sentencepiece
 import torch
-from rich.progress import track
+from rich.progress import Progress
 
 from dragoman import __version__
 from tests.support.hostile.bases import COMPILED, write_bases
@@ -78,7 +79,7 @@ def runs(numbers: range, seed: int, bases: dict[str, Files], only: str | None) -
 
 
 def attack(
-    tries: Iterator[tuple[Case, str]], bases: dict[str, Files], folder: Path, workers: int
+    tries: Iterator[tuple[Case, str]], bases: dict[str, Files], folder: Path, workers: int, *, tracebacks: bool
 ) -> Iterator[tuple[Case, str, Result]]:
     """Try everything, `workers` at a time."""
     undamaged = undamaged_results(bases, folder)
@@ -87,15 +88,66 @@ def attack(
     def oldest() -> tuple[Case, str, Result]:
         case, verb, process = running.pop(0)
         allowance = ALLOWANCE_OF_SEARCH if case.kind in ("settings", "text") else ALLOWANCE
-        # A damaged vocabulary may well give longer lines.
         return case, verb, judged(finish(process), undamaged[case.base, verb], case.files, allowance)
 
     for count, (case, verb) in enumerate(tries):
-        running.append((case, verb, start(case, verb, folder / str(count), bases["post"])))
+        running.append((case, verb, start(case, verb, folder / str(count), bases["post"], tracebacks=tracebacks)))
         if len(running) >= workers:
             yield oldest()
     while running:
         yield oldest()
+
+
+@dataclass
+class Findings:
+    """What came out.
+
+    table    runs by kind of case and outcome
+    trouble  runs by outcome and detail
+    noise    first lines on standard error that no verb means to print
+    """
+
+    table: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    trouble: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    noise: Counter[str] = field(default_factory=Counter)
+    troubled: set[int] = field(default_factory=set)
+    peak: int = 0
+
+    def add(self, case: Case, verb: str, result: Result) -> None:
+        self.table[case.kind][result.outcome] += 1
+        self.noise.update(result.noise[:1])
+        self.peak = max(self.peak, result.peak)
+        if result.outcome in TROUBLE:
+            self.troubled.add(case.number)
+            recipe = f"case {case.number}, {verb} ({case.base}): {case.recipe}"
+            self.trouble[result.outcome, result.detail].append(recipe)
+
+    def report(self, cases: int, seed: int, seconds: float) -> None:
+        print(
+            f"dragoman {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
+            f"safetensors {safetensors.__version__}, sentencepiece {sentencepiece.__version__}, "
+            f"Python {platform.python_version()}"
+        )
+        total: Counter[str] = sum(self.table.values(), Counter())
+        print(f"{cases:,} cases (seed {seed}), {sum(total.values()):,} runs, {seconds:.0f} s")
+        print(f"most memory of a run: {self.peak / 1e6:.1f} MB")
+        for line, count in self.noise.most_common():
+            print(f"on standard error, {count:,} times: {line}")
+        print("\n| |" + "".join(f" {outcome} |" for outcome in OUTCOMES) + "\n|---|" + "---|" * len(OUTCOMES))
+        for kind, row in [*((kind, self.table[kind]) for kind in KINDS if kind in self.table), ("all", total)]:
+            print(f"| {kind} |" + "".join(f" {row[outcome]:,} |" for outcome in OUTCOMES))
+        for (outcome, detail), recipes in sorted(self.trouble.items(), key=lambda each: -len(each[1])):
+            print(f"\n{outcome}, {len(recipes)} times: {detail}\n  {recipes[0]}")
+        figures = {
+            "ratio": 1 - len(self.troubled) / cases,
+            "cases": cases,
+            "cases_with_trouble": len(self.troubled),
+            "runs": sum(total.values()),
+            **{outcome: total[outcome] for outcome in OUTCOMES},
+            "most_memory_mb": round(self.peak / 1e6, 1),
+            "seed": seed,
+        }
+        print(json.dumps(figures))
 
 
 def main() -> None:
@@ -103,75 +155,32 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--kind", choices=list(KINDS), help="cases of this kind only")
     parser.add_argument("--case", type=int, help="this case only, with its tracebacks")
     parser.add_argument("--keep", type=Path, help="write the directory of --case here")
     arguments = parser.parse_args()
     begin = time.monotonic()
     warm_up()
-    numbers = range(arguments.first, arguments.first + arguments.cases)
-    if arguments.case is not None:
-        numbers = range(arguments.case, arguments.case + 1)
-        os.environ["HOSTILE_TRACEBACK"] = "1"
-    table: dict[str, Counter[str]] = defaultdict(Counter)
-    trouble: dict[tuple[str, str], list[str]] = defaultdict(list)
-    noise: Counter[str] = Counter()
-    troubled, peak = set(), 0
-    with tempfile.TemporaryDirectory() as name:
+    alone = arguments.case is not None
+    numbers = range(arguments.case, arguments.case + 1) if alone else range(arguments.cases)
+    findings = Findings()
+    # No thread may draw the bar: processes are forked from this one.
+    progress = Progress(auto_refresh=False, transient=True, disable=not sys.stderr.isatty())
+    with tempfile.TemporaryDirectory() as name, progress:
         folder = Path(name)
         (folder / "bases").mkdir()
         bases = bases_in(folder / "bases")
+        bar = progress.add_task("attacking", total=len(numbers))
         tries = runs(numbers, arguments.seed, bases, arguments.kind)
-        for case, verb, result in track(
-            attack(tries, bases, folder, arguments.workers),
-            "attacking",
-            total=2.6 * len(numbers),
-            disable=not sys.stderr.isatty(),
-        ):
-            table[case.kind][result.outcome] += 1
-            noise.update(result.noise[:1])
-            peak = max(peak, result.peak)
-            if result.outcome in TROUBLE:
-                troubled.add(case.number)
-                trouble[result.outcome, result.detail].append(f"{case.number} {verb} ({case.base}): {case.recipe}")
-            if arguments.case is not None:
-                print(f"{verb} ({case.kind}, {case.base}): {case.recipe}\n  {result}")
-                if arguments.keep is not None and not arguments.keep.exists():
-                    write_folder(arguments.keep, case.files)
-    print(
-        f"dragoman {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"safetensors {safetensors.__version__}, sentencepiece {sentencepiece.__version__}, "
-        f"Python {platform.python_version()}"
-    )
-    total: Counter[str] = sum(table.values(), Counter())
-    tried = sum(total.values())
-    print(f"{len(numbers):,} cases (seed {arguments.seed}), {tried:,} runs, {time.monotonic() - begin:.0f} s")
-    print(f"most memory of a run: {peak / 1e6:.1f} MB")
-    for line, count in noise.most_common():
-        print(f"on standard error, {count:,} times: {line}")
-    print()
-    print("| |" + "".join(f" {outcome} |" for outcome in OUTCOMES) + "\n|---|" + "---|" * len(OUTCOMES))
-    for kind in [*(kind for kind in KINDS if kind in table), "all"]:
-        row = total if kind == "all" else table[kind]
-        print(f"| {kind} |" + "".join(f" {row[outcome]:,} |" for outcome in OUTCOMES))
-    for (outcome, detail), places in sorted(trouble.items(), key=lambda each: -len(each[1])):
-        print(f"\n{outcome}, {len(places)} times: {detail}\n  case {places[0]}")
-    without = tried - sum(total[outcome] for outcome in TROUBLE)
-    print(
-        json.dumps(
-            {
-                "ratio": without / max(1, tried),
-                "cases": len(numbers),
-                "cases_with_trouble": len(troubled),
-                "runs": tried,
-                **{outcome: total[outcome] for outcome in OUTCOMES},
-                "most_memory_mb": round(peak / 1e6, 1),
-                "seed": arguments.seed,
-            }
-        )
-    )
-    sys.exit(bool(troubled))
+        for case, verb, result in attack(tries, bases, folder, arguments.workers, tracebacks=alone):
+            findings.add(case, verb, result)
+            progress.update(bar, completed=case.number - numbers.start, refresh=case.number % 20 == 0)
+            if alone:
+                print(f"{case.kind}, {case.base}, {verb}: {case.recipe}\n  {result}")
+        if arguments.keep is not None:
+            write_folder(arguments.keep, make_case(numbers.start, arguments.seed, bases).files)
+    findings.report(len(numbers), arguments.seed, time.monotonic() - begin)
+    sys.exit(bool(findings.troubled))
 
 
 if __name__ == "__main__":

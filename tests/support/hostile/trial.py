@@ -61,8 +61,12 @@ class Running:
     began: float
 
 
-def start(case: Case, verb: str, folder: Path, other: Files) -> Running:
-    """Begin a verb on a case in a new folder; `other` is an undamaged directory."""
+def start(case: Case, verb: str, folder: Path, other: Files, *, tracebacks: bool = False) -> Running:
+    """Begin a verb on a case in a new folder.
+
+    other       an undamaged directory, which some verbs need beside the case's
+    tracebacks  print them on standard error, which is part of the result
+    """
     folder.mkdir()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -73,7 +77,7 @@ def start(case: Case, verb: str, folder: Path, other: Files) -> Running:
         return Running(process, reading, folder, time.monotonic())
     try:
         os.close(reading)
-        _life(case, verb, folder, other, writing)
+        _life(case, verb, folder, other, writing, tracebacks)
     finally:
         os._exit(1)
 
@@ -104,8 +108,9 @@ def finish(running: Running) -> Result:
     shutil.rmtree(running.folder)
     if timed_out:
         return Result(HANG, _innermost(errors))
-    if os.WIFSIGNALED(status):
-        return Result(CRASH, f"{signal.Signals(os.WTERMSIG(status)).name} {_innermost(errors)}")
+    if status or not data:
+        how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+        return Result(CRASH, f"{how} {_innermost(errors)}")
     outcome, digest, peak, detail = data.decode(errors="replace").split("\t", 3)
     noise = tuple(line for line in errors.splitlines() if not re.match(r"line \d+: ", line))
     return Result(outcome, detail, digest, int(peak), noise)
@@ -122,7 +127,7 @@ def judged(result: Result, undamaged: Result, files: Files, allowance: int) -> R
     return result
 
 
-def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int) -> None:
+def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int, tracebacks: bool) -> None:
     os.chdir(folder)
     write_folder(MODEL, case.files)
     write_folder(Path("other"), other)
@@ -140,7 +145,7 @@ def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (held, held))
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("RssAnon")
-    outcome, detail = _outcome(case, verb)
+    outcome, detail = _outcome(case, verb, tracebacks)
     # Pages of program files come and go; what counts is what was asked for.
     peak = max(0, _memory("VmHWM") - _memory("RssFile") - before)
     digest = hashlib.sha256(Path("stdout").read_bytes()).hexdigest()
@@ -149,7 +154,7 @@ def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int) -> None:
     os._exit(0)
 
 
-def _outcome(case: Case, verb: str) -> tuple[str, str]:
+def _outcome(case: Case, verb: str, tracebacks: bool) -> tuple[str, str]:
     try:
         VERBS[verb](case.settings)
         sys.stdout.flush()
@@ -161,7 +166,7 @@ def _outcome(case: Case, verb: str) -> tuple[str, str]:
         return (CLEAN if fine else UNCLEAR), detail + ("" if fine else f" ({len(message)} characters)")
     except BaseException as error:
         kind = MEMORY if isinstance(error, MemoryError) or "allocate memory" in str(error) else TRACEBACK
-        if os.environ.get("HOSTILE_TRACEBACK"):
+        if tracebacks:
             traceback.print_exc()
         return kind, f"{_place(error)}: {type(error).__name__}: {str(error)[:200]!r}"
     return SAME, ""
@@ -170,6 +175,8 @@ def _outcome(case: Case, verb: str) -> tuple[str, str]:
 def _place(error: BaseException) -> str:
     """Where in Dragoman an exception came from."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/dragoman/" in frame.filename]
+    if not frames:
+        return "outside"
     last = frames[-1]
     return f"{last.filename.rpartition('/dragoman/')[2]}:{last.lineno} {last.name}"
 
