@@ -66,7 +66,9 @@ def undamaged_results(bases: dict[str, Files], folder: Path) -> dict[tuple[str, 
     for base, files in bases.items():
         for verb in VERBS:
             if base in COMPILED or verb not in NEED_COMPILED:
-                found[base, verb] = run_one(Case(-1, "", base, "", files), verb, folder / "undamaged", bases["post"])
+                result = run_one(Case(-1, "", base, "", files), verb, folder / "undamaged", bases["post"])
+                assert result.outcome not in TROUBLE, f"{verb} fails on the undamaged {base}: {result}"
+                found[base, verb] = result
     return found
 
 

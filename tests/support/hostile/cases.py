@@ -9,25 +9,37 @@ from typing import Any
 
 from tests.support.hostile import other_damage
 from tests.support.hostile.bases import COMPILED
-from tests.support.hostile.config_damage import CONFIG_DAMAGES
-from tests.support.hostile.folder import ALIGNMENT, SHORTLIST, TOKENIZERS, Files, config_of, read_folder, set_config
+from tests.support.hostile.config_damage import CONFIG_DAMAGES, SETTING_DAMAGES
+from tests.support.hostile.folder import (
+    ALIGNMENT,
+    SHORTLIST,
+    TOKENIZERS,
+    Files,
+    as_format_1,
+    config_of,
+    read_folder,
+    set_config,
+)
 from tests.support.hostile.tokenizer_damage import TOKENIZER_DAMAGES
 from tests.support.hostile.weights_damage import BODY_DAMAGES, HEADER_DAMAGES, TENSOR_DAMAGES
 
 Damage = Callable[[random.Random, Files], str]
-# By kind: what damages files, and how many of 100 cases are of the kind.
-DAMAGES: dict[str, tuple[list[Damage], int]] = {
-    "config": (CONFIG_DAMAGES, 24),
-    "header": (HEADER_DAMAGES, 14),
-    "tensors": (TENSOR_DAMAGES, 20),
-    "body": (BODY_DAMAGES, 8),
-    "tokenizer": (TOKENIZER_DAMAGES, 14),
-    "shortlist": (other_damage.SHORTLIST_DAMAGES, 5),
-    "alignment": (other_damage.ALIGNMENT_DAMAGES, 3),
-    "files": (other_damage.PLACE_DAMAGES, 6),
+# By kind: what damages files, one damage of each list, and how many of 100 cases are of the kind.
+DAMAGES: dict[str, tuple[list[list[Damage]], int]] = {
+    "config": ([CONFIG_DAMAGES], 22),
+    "header": ([HEADER_DAMAGES], 13),
+    "tensors": ([TENSOR_DAMAGES], 19),
+    "body": ([BODY_DAMAGES], 8),
+    "tokenizer": ([TOKENIZER_DAMAGES], 14),
+    "shortlist": ([other_damage.SHORTLIST_DAMAGES], 5),
+    "alignment": ([other_damage.ALIGNMENT_DAMAGES], 3),
+    "files": ([other_damage.PLACE_DAMAGES], 5),
+    "two at once": ([[*TENSOR_DAMAGES, *TOKENIZER_DAMAGES], SETTING_DAMAGES], 5),
 }
 SETTINGS, TEXT = "settings", "text"
 KINDS = {**{kind: share for kind, (_, share) in DAMAGES.items()}, SETTINGS: 4, TEXT: 2}
+# The share of directories that are as older versions wrote them.
+OLD = 0.15
 
 LINES = "the lamp is on\nturn off the light, please\n\n Straße 漢字 12\n".encode()
 
@@ -81,5 +93,9 @@ def make_case(number: int, seed: int, bases: Mapping[str, Files]) -> Case:
         case.lines = other_damage.text(draw)
         case.recipe = f"{len(case.lines)} bytes of text: {case.lines[:40]!r}"
     else:
-        case.recipe = draw.choice(DAMAGES[kind][0])(draw, case.files)
+        old = draw.random() < OLD
+        if old:
+            as_format_1(case.files)
+        recipes = [draw.choice(damages)(draw, case.files) for damages in DAMAGES[kind][0]]
+        case.recipe = "; ".join(recipes) + (" (format 1)" if old else "")
     return case

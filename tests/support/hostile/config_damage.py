@@ -113,8 +113,6 @@ def text(draw: random.Random, files: Files) -> str:
     return what
 
 
-CONFIG_DAMAGES: list[Callable[[random.Random, Files], str]] = [
-    *(value, value, value, value),
-    *(size, size, choice),
-    *(architecture, key, key, text, text),
-]
+# What leaves config.json an object, with the settings of a model.
+SETTING_DAMAGES: list[Callable[[random.Random, Files], str]] = [size, choice]
+CONFIG_DAMAGES = [*[value] * 4, size, *SETTING_DAMAGES, architecture, *[key] * 2, *[text] * 2]

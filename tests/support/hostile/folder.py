@@ -31,7 +31,15 @@ class Odd(Enum):
     OUTSIDE = "a link to a file elsewhere"
 
 
-Files = dict[str, bytes | Odd]
+@dataclass(frozen=True)
+class Holes:
+    """A file of `size` bytes, zeros after `data`, that takes no room on the disk."""
+
+    data: bytes
+    size: int
+
+
+Files = dict[str, bytes | Odd | Holes]
 # What a link to a file elsewhere leads to. A copy of a model directory must not have it.
 SECRET = b"what belongs to somebody else\n"
 
@@ -46,6 +54,9 @@ def write_folder(path: Path, files: Files) -> None:
         place = path / name
         if isinstance(content, bytes):
             place.write_bytes(content)
+        elif isinstance(content, Holes):
+            place.write_bytes(content.data)
+            os.truncate(place, content.size)
         elif content is Odd.PIPE:
             os.mkfifo(place)
         elif content is Odd.SOCKET:
@@ -148,6 +159,16 @@ def header_of(data: bytes) -> tuple[dict[Any, Any], bytes]:
 def with_header(header: Any, body: bytes) -> bytes:
     text = json_text(header).encode()
     return len(text).to_bytes(8, "little") + text + body
+
+
+def as_format_1(files: Files) -> None:
+    """Make it a directory as older versions wrote it: without digests, so that every check must do without them."""
+    config = config_of(files)
+    config["format"] = 1
+    config.pop("digests", None)
+    config["vocabulary_hash"] = None
+    set_config(files, config)
+    files[WEIGHTS] = safetensors_bytes(tensors_of(content_of(files, WEIGHTS)), metadata={})
 
 
 def seal(files: Files) -> None:

@@ -10,6 +10,7 @@ from tests.support.hostile.folder import (
     ALIGNMENT,
     SHORTLIST,
     Files,
+    Holes,
     Odd,
     Raw,
     Tensor,
@@ -114,9 +115,12 @@ def place(draw: random.Random, files: Files) -> str:
     recipes = []
     for _ in range(draw.choice([1, 1, 1, 2])):
         name = draw.choice([*files, *files, "README.md", "notes.txt"])
-        files[name] = draw.choice([*Odd, b""])
-        content = files[name]
-        recipes.append(f"{name} is {content.value if isinstance(content, Odd) else 'empty'}")
+        old = files.get(name)
+        content = draw.choice([*Odd, b"", Holes(b"", 1 << 33), Holes(old if isinstance(old, bytes) else b"", 1 << 33)])
+        files[name] = content
+        recipes.append(
+            f"{name} is {content.value if isinstance(content, Odd) else 'empty' if content == b'' else 'holes'}"
+        )
     return ", ".join(recipes)
 
 

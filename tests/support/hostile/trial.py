@@ -18,7 +18,7 @@ from pathlib import Path
 from dragoman.errors import UserError
 from tests.support.hostile.cases import Case
 from tests.support.hostile.folder import Files, size_of, write_folder
-from tests.support.hostile.verbs import LINES, MODEL, PAIR_LINES, PAIRS, VERBS
+from tests.support.hostile.verbs import LINE_BY_LINE, LINES, MODEL, NUMBERS_ONLY, PAIR_LINES, PAIRS, VERBS
 
 SECONDS = 10
 # What a process may ask for beyond what it holds when it starts: the rest of the machine is for others.
@@ -158,6 +158,12 @@ def _outcome(case: Case, verb: str, tracebacks: bool) -> tuple[str, str]:
     try:
         VERBS[verb](case.settings)
         sys.stdout.flush()
+        printed = Path("stdout").read_bytes()
+        lines = case.lines.count(b"\n") + (not case.lines.endswith(b"\n"))
+        if verb in LINE_BY_LINE and printed.count(b"\n") != lines:
+            return UNCLEAR, f"{printed.count(10)} lines for {lines}"
+        if verb in NUMBERS_ONLY and not printed.decode().replace("\n", "").replace("\t", "").isprintable():
+            return UNCLEAR, f"printed {printed[:300]!r}"
     except (UserError, OSError, FloatingPointError) as error:
         # What the command line prints in one line.
         message = str(error)

@@ -73,6 +73,10 @@ IN_TURN = ["quantize", "score", "with a shortlist", "evaluate", "with alignment"
 IN_TURN += ["shortlist"]
 NEED_COMPILED = {*COMPILED, "with a shortlist", "shortlist"}
 
+# What prints a line for each line of text, and what prints nothing that a model says.
+LINE_BY_LINE = {*COMPILED, "torch", "with a shortlist", "with alignment", "ensemble"}
+NUMBERS_ONLY = {"score", "evaluate"}
+
 
 def verbs_for(number: int, kind: str, compiled: bool) -> list[str]:
     """The verbs that a case is tried with: each engine, and another verb in turn."""
