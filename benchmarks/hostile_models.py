@@ -122,7 +122,11 @@ class Findings:
         if result.outcome in TROUBLE:
             self.troubled.add(case.number)
             recipe = f"case {case.number}, {verb} ({case.base}): {case.recipe}"
-            self.trouble[result.outcome, result.detail].append(recipe)
+            known = self.trouble[result.outcome, result.detail]
+            if not known:
+                # At once: the table comes after half an hour.
+                print(f"{result.outcome}: {result.detail}\n  {recipe}", file=sys.stderr)
+            known.append(recipe)
 
     def report(self, cases: int, seed: int, seconds: float) -> None:
         print(
