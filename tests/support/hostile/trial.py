@@ -159,7 +159,7 @@ def _outcome(case: Case, verb: str, tracebacks: bool) -> tuple[str, str]:
         VERBS[verb](case.settings)
         sys.stdout.flush()
         printed = Path("stdout").read_bytes()
-        lines = case.lines.count(b"\n") + (not case.lines.endswith(b"\n"))
+        lines = case.lines.count(b"\n") + (case.lines[-1:] not in (b"\n", b""))
         if verb in LINE_BY_LINE and printed.count(b"\n") != lines:
             return UNCLEAR, f"{printed.count(10)} lines for {lines}"
         if verb in NUMBERS_ONLY and not printed.decode().replace("\n", "").replace("\t", "").isprintable():
