@@ -112,7 +112,7 @@ def finish(running: Running) -> Result:
         how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
         return Result(CRASH, f"{how} {_innermost(errors)}")
     outcome, digest, peak, detail = data.decode(errors="replace").split("\t", 3)
-    noise = tuple(line for line in errors.splitlines() if not re.match(r"line \d+: ", line))
+    noise = tuple(line for line in errors.splitlines() if not re.match(r"(dragoman: )?line \d+: ", line))
     return Result(outcome, detail, digest, int(peak), noise)
 
 
