@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from dragoman.cli.choices import EngineName, PrecisionName, metrics, one_of
 from dragoman.errors import CorpusError, SettingsError
-from dragoman.printing import printable
+from dragoman.printing import complain, printable
 from dragoman.search.config import SearchConfig
 from dragoman.text.lines import MAX_LINE_CHARACTERS
 
@@ -197,7 +197,7 @@ class Score:
                 number += 1
                 sys.stdout.write(f"{score.log_probability:.4f}\t{score.score:.4f}\n")
                 if score is NOT_SCORED:
-                    print(f"pair {number}: longer than --max-line-characters; not scored", file=sys.stderr)
+                    complain(f"pair {number}: longer than --max-line-characters; not scored")
 
 
 def _bounds(text: str) -> list[int]:

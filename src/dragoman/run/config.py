@@ -12,6 +12,7 @@ from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
 from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig
+from dragoman.models.description import LONGEST_TRAINED
 from dragoman.models.registry import architecture_named, preset
 from dragoman.settings import Partial, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
@@ -36,8 +37,10 @@ class DataConfig:
     validation_pairs: int = 1000
 
     def __post_init__(self) -> None:
-        if self.max_length < 1 or self.validation_pairs < 1:
-            raise SettingsError("max_length and validation_pairs must be at least 1")
+        if not 1 <= self.max_length <= LONGEST_TRAINED:
+            raise SettingsError(f"max_length must lie between 1 and {LONGEST_TRAINED:,}, not {self.max_length}")
+        if self.validation_pairs < 1:
+            raise SettingsError("validation_pairs must be at least 1")
         if not 0 < self.validation_share < 1:
             raise SettingsError(f"validation_share must be between 0 and 1, not {self.validation_share}")
 

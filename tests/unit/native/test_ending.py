@@ -1,11 +1,10 @@
-"""Searches beside each other, and beside the end of the interpreter, Ctrl-C and a fork."""
+"""Searches beside the end of the interpreter, Ctrl-C and a fork."""
 
 import signal
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,18 +91,6 @@ if (child := os.fork()) == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
     assert run(tmp_path, code).startswith("1\n")
-
-
-def test_threads_of_python_search_beside_each_other(tmp_path: Path) -> None:
-    """The table of positions grows under all of them."""
-    config = write(tmp_path, {"d_model": 128})
-    engine = searcher(tmp_path, config, "fp32", threads=2)
-    wanted = [SearchConfig(beam=2, max_length_factor=0, max_length_offset=length) for length in (20, 70, 150, 300)]
-    alone = [searcher(tmp_path, config).search(pieces([[5, 9, 33]] * 3), search) for search in wanted]
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(3):
-            found = list(pool.map(lambda search: engine.search(pieces([[5, 9, 33]] * 3), search), wanted))
-            assert found == alone
 
 
 @pytest.mark.parametrize("sources", [[[*range(4, 60)]] * 200, [[*range(4, 60)] * 600]], ids=["many", "long"])

@@ -50,6 +50,17 @@ def test_one_engine_is_used_by_several_threads_of_python(tmp_path: Path) -> None
     assert found == [alone] * 6
 
 
+def test_the_table_of_positions_grows_under_several_threads(tmp_path: Path) -> None:
+    config = write(tmp_path, {"d_model": 128})
+    engine = searcher(tmp_path, config, "fp32", threads=2)
+    wanted = [SearchConfig(beam=2, max_length_factor=0, max_length_offset=length) for length in (20, 70, 150, 300)]
+    alone = [searcher(tmp_path, config).search(pieces([[5, 9, 33]] * 3), search) for search in wanted]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(lambda search: engine.search(pieces([[5, 9, 33]] * 3), search), wanted))
+            assert found == alone
+
+
 def test_an_error_in_one_thread_ends_the_others(tmp_path: Path) -> None:
     config = write(tmp_path)
     tensors = load_file(tmp_path / WEIGHTS_FILE)

@@ -111,6 +111,10 @@ def test_the_users_settings_win_key_by_key() -> None:
         ({"training": {"steps": 1, "minutes": 1}}, "training in the settings: give a budget: .* not both"),
         ({"training": {"steps": "none"}}, "training in the settings: give a budget"),
         ({"training": {"accumulate": 0}}, "training in the settings: accumulate must be at least 1"),
+        (
+            {"data": {"max_length": 10**6}},
+            "data in the settings: max_length must lie between 1 and 131,072, not 1000000",
+        ),
         ({"batching": {"batch_tokens": 0}}, "batching in the settings: batch_tokens and window"),
         ({"schedule": {"kind": "linear"}}, "schedule in the settings: give peak_learning_rate"),
     ],
