@@ -46,8 +46,8 @@ class WeightsFile:
     quantized  whether some matrix is stored as int8
     """
 
-    def __init__(self, file: BufferedReader, start: int, entries: Mapping[str, "_Entry"]) -> None:
-        self._file, self._start, self._entries = file, start, entries
+    def __init__(self, path: Path, file: BufferedReader, start: int, entries: Mapping[str, "_Entry"]) -> None:
+        self._path, self._file, self._start, self._entries = path, file, start, entries
         scales = {name + SCALE for name, entry in entries.items() if entry.kind == "I8"}
         self.names = sorted(entries.keys() - scales)
         self.quantized = bool(scales)
@@ -56,7 +56,8 @@ class WeightsFile:
         """Return a tensor: float32, or int64 where it is a whole number.
 
         Raises:
-            FloatingPointError: when it has values that are not finite.
+            FloatingPointError: when it has values that are not finite, or beyond `LARGEST_WEIGHT`.
+            ModelError: when the file has become shorter.
         """
         entry = self._entries[name]
         values: Array = np.empty(entry.shape, np.dtype(np.int64 if entry.kind in _INT64 else np.float32))
@@ -80,8 +81,8 @@ class WeightsFile:
         # Comparisons with NaN are false.
         if not (values.min(initial=0) > -LARGEST_WEIGHT and values.max(initial=0) < LARGEST_WEIGHT):
             raise FloatingPointError(
-                f"the weights in {self._file.name} are not finite, or larger than those of any model ({name}): its "
-                "training diverged or they are damaged"
+                f"{self._path}: {name} has numbers that are not finite, or larger than any model's: its training "
+                "diverged, or the file is damaged"
             )
 
     def _stored(self, name: str) -> Array:
@@ -94,7 +95,7 @@ class WeightsFile:
         self._file.seek(self._start + self._entries[name].begin)
         buffer = values.reshape(-1).view(np.uint8).data
         if self._file.readinto(buffer) < len(buffer):
-            raise ModelError(f"{self._file.name} became shorter while it was read: give the same command again")
+            raise ModelError(f"{self._path} became shorter while it was read: give the same command again")
 
 
 def quantize(matrix: Array) -> tuple[Array, Array]:
@@ -188,7 +189,7 @@ def _checked(file: BufferedReader, path: Path, config: ModelConfig) -> WeightsFi
     file.seek(start)
     if digest is not None and hashlib.file_digest(file, "sha256").hexdigest() != digest:
         raise _damaged(path, "its bytes are not those that were written")
-    return WeightsFile(file, start, entries)
+    return WeightsFile(path, file, start, entries)
 
 
 def _read_header(file: BufferedReader) -> tuple[dict[str, Any], int]:

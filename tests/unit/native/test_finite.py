@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from dragoman import native
 from dragoman.errors import ModelError
+from dragoman.models.storage import load_model
 from dragoman.models.weights import WEIGHTS_FILE
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
@@ -107,8 +108,9 @@ def test_rows_of_the_smallest_numbers_become_zeros(tmp_path: Path) -> None:
 
 def test_torch_refuses_probabilities_that_are_not_finite_at_once(tmp_path: Path) -> None:
     write(tmp_path)
-    scaled(tmp_path, "source_embedding.tokens.weight", torch.inf)
-    backend: TorchBackend = in_torch(tmp_path)
+    model = load_model(tmp_path)
+    model.get_parameter("source_embedding.tokens.weight").data.fill_(torch.inf)
+    backend = TorchBackend.from_models([model], batch_tokens=4096)
     for beam in (1, 3):
         with pytest.raises(FloatingPointError, match="diverged"):
             backend.search(pieces(SOURCES), SearchConfig(beam=beam))
