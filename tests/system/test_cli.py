@@ -89,7 +89,7 @@ def test_score_gives_a_line_for_each_pair_even_one_that_is_too_long(
     output, errors = capsys.readouterr()
     lines = output.splitlines()
     assert [line == "nan\tnan" for line in lines] == [False, True, False]
-    assert errors == "pair 2: longer than --max-line-characters; not scored\n"
+    assert errors == "dragoman: pair 2: longer than --max-line-characters; not scored\n"
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless file here")

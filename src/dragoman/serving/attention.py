@@ -53,6 +53,7 @@ class AttentionServer(ThreadingHTTPServer):
         self._room = BoundedSemaphore(MOST_CONNECTIONS)
         # Connections that have not sent their whole request, oldest first, and when they began.
         self._silent: dict[socket, float] = {}
+        self._open: set[socket] = set()
         self._silent_lock = Lock()
         self._model_lock = Lock()
         self._closed = False
@@ -106,13 +107,18 @@ class AttentionServer(ThreadingHTTPServer):
             self._room.acquire()
         with self._silent_lock:
             self._silent[request] = monotonic()
+            self._open.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection and make room for another."""
-        self.heard(request)
+        """Close a connection and make room for another; twice if Control-C comes while its thread begins."""
+        with self._silent_lock:
+            self._silent.pop(request, None)
+            first = request in self._open
+            self._open.discard(request)
         super().shutdown_request(request)
-        self._room.release()
+        if first:
+            self._room.release()
 
     def service_actions(self) -> None:
         """Hang up on those that have been silent for too long; called again and again while the server runs."""
@@ -129,8 +135,8 @@ class AttentionServer(ThreadingHTTPServer):
             self._closed = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what is wrong here; not that somebody has left."""
-        if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
+        """Report what is wrong here; not what happens to a connection, all that an answer reads or writes."""
+        if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
     def _hang_up(self, connections: list[socket]) -> None:

@@ -255,6 +255,23 @@ def test_a_server_that_is_closed_waits_for_the_model_only(monkeypatch: pytest.Mo
     server.server_close()
 
 
+def test_a_connection_that_is_closed_while_its_thread_begins(
+    server: AttentionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the main thread, which Control-C interrupts: it is closed twice, and nothing is said."""
+    begin = server.process_request_thread
+
+    def interrupted(request: socket.socket, address: tuple[str, int]) -> None:
+        server.shutdown_request(request)
+        begin(request, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "process_request_thread", interrupted)
+        for _ in range(3):
+            assert say(server, b"GET / HTTP/1.1\r\n") == b""
+    assert_well(server)
+
+
 def test_control_c_ends_the_server_at_once_with_connections_open(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()
