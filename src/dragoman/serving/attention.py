@@ -135,7 +135,7 @@ class AttentionServer(ThreadingHTTPServer):
             self._closed = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what is wrong here; not what happens to a connection, all that an answer reads or writes."""
+        """Report an error of this program. An OSError is the connection's: an answer reads and writes nothing else."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
