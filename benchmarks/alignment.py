@@ -21,14 +21,14 @@ from pathlib import Path
 import eflomal
 
 from dragoman import Translator, __version__
-from dragoman.alignment.choosing import compare_with_lexicons
+from dragoman.alignment.head_ranking import rank_heads_by_lexicons
 from dragoman.alignment.heads import AlignmentHead
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.evaluation.alignment import (
     Link,
     Reference,
+    alignment_metrics,
     diagonal,
-    score_alignments,
     words,
 )
 
@@ -104,15 +104,15 @@ def main() -> None:
         joined = statistical(training, held_out)
         references = [Reference(frozenset(links), frozenset(links)) for links in joined]
         for head, links in found.items():
-            scores[head].append(score_alignments(links, references).error_rate)
+            scores[head].append(alignment_metrics(links, references).error_rate)
         if before is not None:
-            agreement.append(score_alignments(before, references).error_rate)
+            agreement.append(alignment_metrics(before, references).error_rate)
         before = joined
     medians = {head: statistics.median(each) for head, each in scores.items()}
     ranked = sorted(medians, key=lambda head: medians[head])
     shown = ranked[:8] + [head for head in ranked[8:] if head == "diagonal"]
     rows = {str(head): scores[head] for head in shown}
-    choice = compare_with_lexicons(translator, training, compared=JUDGED).best
+    choice = rank_heads_by_lexicons(translator, training, compared=JUDGED).best
     rows[f"chosen by `dragoman align`: {choice}"] = scores[choice]
     if agreement:
         rows["eflomal against itself, round by round"] = agreement

@@ -242,7 +242,7 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     from rich.table import Table
 
     from dragoman.data.readers import parse_corpus, read_corpora
-    from dragoman.evaluation.metrics import score_translations
+    from dragoman.evaluation.metrics import translation_metrics
     from dragoman.text.tokenizer import Tokenizer
 
     # What our facade would split, as the others do not.
@@ -306,7 +306,7 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     }
     bleu = {}
     for (name, beam), translations in texts.items():
-        scores = score_translations(translations, references, tokenize="13a")
+        scores = translation_metrics(translations, references, tokenize="13a")
         bleu[f"{name}, beam {beam}"] = round(scores.bleu, 2)
         signature = scores.signatures["bleu"]
     console.print(f"BLEU on {len(lines):,} sentences ({signature}):", json.dumps(bleu, indent=1))

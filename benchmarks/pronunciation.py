@@ -24,7 +24,7 @@ import phonetisaurus
 
 from dragoman import Translator, __version__
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.evaluation.error_rates import compare_symbols, score_symbols
+from dragoman.evaluation.error_rates import compare_symbols, symbol_metrics
 from dragoman.evaluation.references import group_references
 from dragoman.models.description import load_description
 
@@ -76,7 +76,7 @@ def main() -> None:
     seen_references = group_references(training)
     seen = random.Random(1).sample(list(seen_references), min(SEEN, len(seen_references)))
     said = model_outputs(options.models, seen)
-    seen_wrong = score_symbols(said, [seen_references[word] for word in seen], seen).rates.sequence_error_rate
+    seen_wrong = symbol_metrics(said, [seen_references[word] for word in seen], seen).rates.sequence_error_rate
     peer, seconds = peer_outputs(training, words)
     found = compare_symbols(list(references.values()), PEER, {PEER: peer, **systems})
     print(found.table())

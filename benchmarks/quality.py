@@ -31,7 +31,7 @@ from dragoman import Translator, __version__
 from dragoman.data.batching import BatchingConfig, batches, collate, sorted_batches
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
-from dragoman.evaluation.metrics import score_translations
+from dragoman.evaluation.metrics import translation_metrics
 from dragoman.models.description import load_description
 from dragoman.run.train import train
 from dragoman.settings import apply_overrides
@@ -169,7 +169,7 @@ def main() -> None:
     for name, (steps, translations) in found.items():
         minutes = arguments.minutes if name == "Dragoman" else arguments.peer_minutes
         for test, texts in translations.items():
-            scores = score_translations(texts, [pair.target for pair in read([test])], tokenize="13a")
+            scores = translation_metrics(texts, [pair.target for pair in read([test])], tokenize="13a")
             bleu[name].append(scores.bleu)
             print(f"{name:<16}{minutes:>8g}{steps:>9,}  {test[-44:]:<44}{scores.bleu:>6.1f}{scores.chrf:>7.1f}")
         if arguments.keep:

@@ -20,7 +20,7 @@ PRODUCTS_KEPT, CALLS_KEPT = 128, 64
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-def choose_device(name: str) -> torch.device:
+def select_device(name: str) -> torch.device:
     """Turn "auto", "cpu", "cuda" or "cuda:1" into a device; auto takes a GPU when there is one.
 
     Raises:
@@ -39,7 +39,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device) -> Precision:
+def select_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device) -> Precision:
     """Turn "auto" into bf16 where the device multiplies bf16 matrices in hardware, else fp32."""
     if name != "auto":
         return name

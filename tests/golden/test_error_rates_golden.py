@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 import pytest
 
-from dragoman.evaluation.error_rates import Counts, compare_symbols, count_errors, score_symbols
-from dragoman.evaluation.rouge import score_summaries
+from dragoman.evaluation.error_rates import Counts, compare_symbols, count_errors, symbol_metrics
+from dragoman.evaluation.rouge import summary_metrics
 
 RAPIDFUZZ = version("rapidfuzz")
 ROUGE_SCORE = version("rouge-score")
@@ -39,7 +39,7 @@ def test_counts_by_hand(output: str, references: list[str], expected: Counts) ->
 
 
 def test_rates_by_hand() -> None:
-    scores = score_symbols(OUTPUTS, REFERENCES, [""] * len(CASES))
+    scores = symbol_metrics(OUTPUTS, REFERENCES, [""] * len(CASES))
     # Edits 1 + 1 + 2 + 2 + 3 of symbols 4 + 4 + 5 + 3 + 2 + 2; matching 3 + 3 + 3 + 2 of positions 4+4+5+3+2+3+2.
     assert asdict(scores.rates) == pytest.approx(
         {
@@ -55,10 +55,10 @@ def test_rates_by_hand() -> None:
 
 
 def test_rates_that_have_nothing_to_divide_by() -> None:
-    nothing = score_symbols(["", ""], [[""], ["", " "]], ["a", "b"]).rates
+    nothing = symbol_metrics(["", ""], [[""], ["", " "]], ["a", "b"]).rates
     assert (nothing.symbol_error_rate, nothing.symbol_accuracy) == (None, None)
     assert (nothing.sequence_error_rate, nothing.sequence_accuracy) == (0, 100)
-    invented = score_symbols(["x", ""], [[""], [""]], ["a", "b"])
+    invented = symbol_metrics(["x", ""], [[""], [""]], ["a", "b"])
     assert (invented.rates.symbol_error_rate, invented.rates.symbol_accuracy) == (None, 0)
     assert invented.rows()[0][:2] == ("symbol error rate", "- %")
 
@@ -68,7 +68,7 @@ def test_a_table_by_length() -> None:
     references = [[source] for source in sources]
     # At length 50 one of the symbols is wrong; at 300 half are missing; at 400 there are as many too many.
     outputs = [*sources[:1], "a " * 49 + "b", *sources[2:4], "a " * 800, "a " * 150]
-    scores = score_symbols(outputs, references, sources)
+    scores = symbol_metrics(outputs, references, sources)
     assert scores.details() == (
         "source symbols  sequences  symbol errors  symbol accuracy  sequence accuracy\n"
         "41 to 50                2         1.10 %          98.90 %            50.00 %\n"
@@ -76,7 +76,7 @@ def test_a_table_by_length() -> None:
         "101 to 200              1         0.00 %         100.00 %           100.00 %\n"
         "201 to 400              2        78.57 %          50.00 %             0.00 %"
     )
-    own = score_symbols(outputs, references, sources, length_bounds=(40, 100, 350))
+    own = symbol_metrics(outputs, references, sources, length_bounds=(40, 100, 350))
     assert [(group.shortest, group.longest, group.rates.sequences) for group in own.by_length] == [
         (41, 100, 3),
         (101, 350, 2),
@@ -126,7 +126,7 @@ def test_rouge_by_hand(
     two: tuple[float, float],
     longest: tuple[float, float],
 ) -> None:
-    scores = score_summaries([summary], [references], ["a source"], samples=1)
+    scores = summary_metrics([summary], [references], ["a source"], samples=1)
     expected = {"rouge1": one, "rouge2": two, "rougeL": longest}
     assert scores.rouge.keys() == expected.keys()
     for name, (precision, recall) in expected.items():
@@ -138,7 +138,7 @@ def test_summaries_beside_the_lead() -> None:
     sources = ["A small editor for large files, with many windows.", "Library of fast sorting routines in plain C"]
     references = [["editor for large files"], ["fast sorting", "sorting routines in C"]]
     # The references have 4, 2 and 4 words: 10 / 3, of which the lead takes 3.
-    scores = score_summaries(["editor for files", "sorting"], references, sources, system="ours", samples=100, seed=1)
+    scores = summary_metrics(["editor for files", "sorting"], references, sources, system="ours", samples=100, seed=1)
     assert scores.lead_words == 3
     # "A small editor": p 1/3, r 1/4. "Library of fast": against "fast sorting" p 1/3, r 1/2.
     assert scores.lead["rouge1"].f1 == pytest.approx(100 * (2 / 7 + 2 / 5) / 2)

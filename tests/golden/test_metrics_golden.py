@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-from dragoman.evaluation.metrics import score_translations
+from dragoman.evaluation.metrics import translation_metrics
 from dragoman.evaluation.significance import paired_bootstrap
 
 HYPOTHESES = ["the cat sat on a mat", "there is a dog in the garden"]
@@ -19,13 +19,13 @@ def test_bleu_by_hand() -> None:
     # n-grams that match, of those there are: 6 + 7 words, the lengths are equal: no brevity penalty.
     precisions = [(5 + 6) / 13, (3 + 4) / 11, (2 + 3) / 9, (1 + 2) / 7]
     expected = 100 * math.prod(precisions) ** 0.25
-    assert score_translations(HYPOTHESES, REFERENCES).bleu == pytest.approx(expected)
+    assert translation_metrics(HYPOTHESES, REFERENCES).bleu == pytest.approx(expected)
     assert expected == pytest.approx(59.8, abs=0.05)
 
 
 def test_brevity_penalty_by_hand() -> None:
     # Every n-gram matches, but 4 words stand for 6.
-    scores = score_translations(["the cat sat on"], ["the cat sat on the mat"])
+    scores = translation_metrics(["the cat sat on"], ["the cat sat on the mat"])
     assert scores.bleu == pytest.approx(100 * math.exp(1 - 6 / 4))
 
 
@@ -35,20 +35,20 @@ def test_chrf_by_hand() -> None:
     recall = (3 / 4 + 2 / 3 + 1 / 2) / 3
     # Orders 4 to 6 do not count: one of the two texts has no such n-gram.
     expected = 100 * 5 * precision * recall / (4 * precision + recall)
-    assert score_translations(["ab c"], ["ab cd"]).chrf == pytest.approx(expected)
+    assert translation_metrics(["ab c"], ["ab cd"]).chrf == pytest.approx(expected)
 
 
 def test_ter_by_hand() -> None:
     # Two substitutions over 13 words.
-    assert score_translations(HYPOTHESES, REFERENCES).ter == pytest.approx(100 * 2 / 13)
+    assert translation_metrics(HYPOTHESES, REFERENCES).ter == pytest.approx(100 * 2 / 13)
     # One shift of a phrase, which costs as much as one word, over 6 words.
-    shifted = score_translations(["on the mat the cat sat"], ["the cat sat on the mat"])
+    shifted = translation_metrics(["on the mat the cat sat"], ["the cat sat on the mat"])
     assert shifted.ter == pytest.approx(100 / 6)
 
 
 def test_signatures() -> None:
     installed = version("sacrebleu")
-    assert score_translations(HYPOTHESES, REFERENCES).signatures == {
+    assert translation_metrics(HYPOTHESES, REFERENCES).signatures == {
         "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{installed}",
         "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{installed}",
         "ter": f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:{installed}",

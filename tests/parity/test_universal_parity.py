@@ -253,7 +253,7 @@ def test_adaptive_depth_is_graves_equations(placement: str) -> None:
 
         decoded = model(source, source_mask, target, target_mask)
         torch.testing.assert_close(decoded.states[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
-        figures = model.figures(source, source_mask, target, target_mask)
+        figures = model.token_statistics(source, source_mask, target, target_mask)
         assert figures["encoder steps"].tolist() == expected.source_steps[source_mask.numpy()].tolist()
         assert figures["decoder steps"].tolist() == expected.target_steps[target_mask.numpy()].tolist()
         ponder = expected.source_ponder[source_mask.numpy()].sum() + expected.target_ponder[target_mask.numpy()].sum()

@@ -20,7 +20,7 @@ from torch import Tensor
 from dragoman.models.transformer import Transformer
 from dragoman.text.subwords import EOS
 from dragoman.training.checkpoint import load_checkpoint
-from dragoman.translation.engine_choice import choose_engine
+from dragoman.translation.engine_selection import select_engine
 from tests.support.command_line import SETTINGS, dragoman, make_workplace
 from tests.support.processes import dragoman_process
 
@@ -287,7 +287,7 @@ def test_evaluate_prints_what_the_model_reports(
         # [B, S] -> [N]
         return {"encoder steps": 1 + (source == EOS)[real].float()}
 
-    monkeypatch.setattr(Transformer, "figures", steps)
+    monkeypatch.setattr(Transformer, "token_statistics", steps)
     arguments = ("evaluate", workplace / "model", workplace / "test.tsv", "--beam", "1")
     assert dragoman(monkeypatch, *arguments) == 0
     assert "   mean over tokens; at most 2\n" in capfdbinary.readouterr().out.decode()
@@ -362,7 +362,7 @@ def test_a_corpus_is_distilled(
 
 def test_doctor_says_what_translates(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert dragoman(monkeypatch, "doctor") == 0
-    choice = choose_engine()
+    choice = select_engine()
     expected = "torch on" if choice.build is None else choice.build.instructions
     assert expected in capsys.readouterr().out
 

@@ -44,7 +44,7 @@ def build(kind: str, source: Path, out: Path, **environment: str) -> None:
 
 def engine_of(scratch: ScratchEnvironment) -> str:
     """The reason why there is no engine, or "" if there is one."""
-    program = "from dragoman.translation.engine_choice import choose_engine; print(choose_engine().reason)"
+    program = "from dragoman.translation.engine_selection import select_engine; print(select_engine().reason)"
     return scratch.run(str(scratch.python), "-c", program).strip()
 
 

@@ -9,9 +9,9 @@ from dragoman import device
 from dragoman.device import (
     CALLS_KEPT,
     PRODUCTS_KEPT,
-    choose_device,
-    choose_precision,
     deterministic_algorithms,
+    select_device,
+    select_precision,
     tune_cpu,
 )
 from dragoman.errors import UserError
@@ -23,20 +23,20 @@ VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta", "cpu:x"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(UserError, match=name):
-        choose_device(name)
+        select_device(name)
 
 
 def test_the_cpu_can_be_asked_for() -> None:
-    assert choose_device("cpu") == CPU
-    assert choose_device("auto").type in ("cpu", "cuda")
+    assert select_device("cpu") == CPU
+    assert select_device("auto").type in ("cpu", "cuda")
 
 
 @pytest.mark.parametrize(("has", "expected"), [(True, "bf16"), (False, "fp32")])
 def test_bf16_is_taken_where_the_hardware_has_it(monkeypatch: pytest.MonkeyPatch, has: bool, expected: str) -> None:
     monkeypatch.setattr(device, "cpu_has_bf16", lambda: has)
-    assert choose_precision("auto", CPU) == expected
-    assert choose_precision("fp32", CPU) == "fp32"
-    assert choose_precision("bf16", CPU) == "bf16"
+    assert select_precision("auto", CPU) == expected
+    assert select_precision("fp32", CPU) == "fp32"
+    assert select_precision("bf16", CPU) == "bf16"
 
 
 def test_few_products_are_kept_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,11 +51,11 @@ def learn_lexicon(
     targets: Sequence[Sequence[int]],
     source_vocabulary: int,
     *,
-    tell: Callable[[int, float], None] | None = None,
+    on_progress: Callable[[int, float], None] | None = None,
 ) -> Lexicon:
     """Learn from pairs of ids below 2³¹, of which some have tokens on both sides.
 
-    `tell` is called with the log-likelihood of a target token after each round of expectation and maximisation.
+    `on_progress` is called with the log-likelihood of a target token after each round of expectation and maximisation.
     """
     # One entry for each source and target token of a pair: 8 bytes of code, 8 of place.
     code, token, lengths = _pairs_of_tokens(sources, targets)
@@ -67,8 +67,8 @@ def learn_lexicon(
         weight = probability[entry]
         # P(t_j | source) = Σ_i p(t_j | s_i) / S: how much of each target token each source token explains.
         explained = np.bincount(token, weight)
-        if tell is not None:
-            tell(number + 1, float(np.log(explained / lengths).mean()))
+        if on_progress is not None:
+            on_progress(number + 1, float(np.log(explained / lengths).mean()))
         expected = np.bincount(entry, weight / explained[token], minlength=len(unique))
         probability = np.asarray(expected, dtype=np.float64)
     probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]

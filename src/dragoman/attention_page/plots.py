@@ -18,7 +18,7 @@ from matplotlib.ticker import EngFormatter
 
 from dragoman.attention_page.data import AttentionData
 from dragoman.attention_page.kinds import NAMES, Head, Kind
-from dragoman.attention_page.statistics import HeadFigures, HeadStudy
+from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements
 from dragoman.errors import CorpusError, ModelError, SettingsError
 from dragoman.text.characters import SPACE_MARK
 
@@ -97,13 +97,13 @@ def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None)
     return _rendered(figure, form)
 
 
-def draw_study(study: HeadStudy, form: Format) -> bytes:
+def draw_measurements(study: HeadMeasurements, form: Format) -> bytes:
     """Figures of all heads over a corpus: for each kind of attention a map of layers by heads."""
-    by_kind: dict[Kind, list[HeadFigures]] = {}
+    by_kind: dict[Kind, list[HeadMeasurement]] = {}
     for each in study.heads:
         by_kind.setdefault(each.statistics.head.kind, []).append(each)
     largest = max((abs(each.importance) for each in study.heads if each.importance is not None), default=0.0) or 1.0
-    columns: list[tuple[str, str, float, float, Callable[[HeadFigures], float]]] = [
+    columns: list[tuple[str, str, float, float, Callable[[HeadMeasurement], float]]] = [
         ("growth of loss without it", "RdBu_r", -largest, largest, _importance),
         ("entropy, bits", "Blues", 0.0, max(each.statistics.entropy for each in study.heads), _entropy),
         ("confidence", "Blues", 0.0, 1.0, _confidence),
@@ -126,16 +126,16 @@ def draw_study(study: HeadStudy, form: Format) -> bytes:
     return _rendered(figure, form)
 
 
-def _importance(figures: HeadFigures) -> float:
-    return np.nan if figures.importance is None else figures.importance
+def _importance(measurement: HeadMeasurement) -> float:
+    return np.nan if measurement.importance is None else measurement.importance
 
 
-def _entropy(figures: HeadFigures) -> float:
-    return figures.statistics.entropy
+def _entropy(measurement: HeadMeasurement) -> float:
+    return measurement.statistics.entropy
 
 
-def _confidence(figures: HeadFigures) -> float:
-    return figures.statistics.confidence
+def _confidence(measurement: HeadMeasurement) -> float:
+    return measurement.statistics.confidence
 
 
 def draw_positions(table: Float[np.ndarray, "P D"], form: Format) -> bytes:

@@ -66,7 +66,7 @@ class HeadStatistics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadFigures:
+class HeadMeasurement:
     """One head over a corpus.
 
     statistics  means over all queries
@@ -80,10 +80,10 @@ class HeadFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadStudy:
+class HeadMeasurements:
     """All heads over a corpus; loss in nats per target token, EOS included, with all of them on."""
 
-    heads: tuple[HeadFigures, ...]
+    heads: tuple[HeadMeasurement, ...]
     loss: float
     sentences: int
     target_tokens: int

@@ -30,8 +30,8 @@ class Align:
         """Compare the heads, print the best, write the very best."""
         from itertools import islice
 
-        from dragoman.alignment.choosing import compare_with_lexicons, compare_with_reference
-        from dragoman.alignment.gold import read_gold
+        from dragoman.alignment.head_ranking import rank_heads_by_lexicons, rank_heads_by_reference
+        from dragoman.alignment.reference import read_reference_alignments
         from dragoman.data.readers import parse_corpus, read_pairs
         from dragoman.models.description import ALIGNMENT_FILE
         from dragoman.translation.translator import Translator
@@ -40,11 +40,11 @@ class Align:
         corpus = read_pairs(parse_corpus(self.corpus))
         if self.gold is not None:
             pairs = list(islice(corpus, max(0, self.pairs)))
-            references = read_gold(self.gold, pairs, f"of {self.corpus}")
-            study = compare_with_reference(translator, pairs, references, where=self.corpus)
+            references = read_reference_alignments(self.gold, pairs, f"of {self.corpus}")
+            study = rank_heads_by_reference(translator, pairs, references, where=self.corpus)
         else:
             pairs = list(islice(corpus, max(0, self.pairs, self.lexicon_pairs)))
-            study = compare_with_lexicons(translator, pairs, compared=self.pairs, where=self.corpus)
+            study = rank_heads_by_lexicons(translator, pairs, compared=self.pairs, where=self.corpus)
         print(f"{'AER':>6} {'precision':>10} {'recall':>7}")
         for name, score in [*list(study.scores.items())[:5], ("diagonal", study.diagonal)]:
             print(f"{100 * score.error_rate:6.1f} {100 * score.precision:10.1f} {100 * score.recall:7.1f}   {name}")

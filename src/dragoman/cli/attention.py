@@ -15,7 +15,7 @@ from dragoman.errors import SettingsError, StorageError
 from dragoman.printing import printable
 
 if TYPE_CHECKING:
-    from dragoman.attention_page.statistics import HeadStudy
+    from dragoman.attention_page.statistics import HeadMeasurements
     from dragoman.data.readers import Pair
     from dragoman.translation.translator import Translator
 
@@ -112,11 +112,11 @@ class Attention:
 
     def _corpus(self, translator: Translator, out: Path) -> None:
         from dragoman.attention_page.report import save_report, text_table
-        from dragoman.inspection.studies import read_study_pairs
+        from dragoman.inspection.head_measurements import read_measured_pairs
 
         if self.sentences < 1 or self.prune < 0:
             raise SettingsError("--sentences must be at least 1, and --prune at least 0")
-        pairs, left_out = read_study_pairs(self.text, self.sentences, translator.fits)
+        pairs, left_out = read_measured_pairs(self.text, self.sentences, translator.fits)
         study = _watched_study(translator, pairs)
         with _written(out):
             save_report(study, f"The heads of {printable(self.model)} on {printable(self.text)}", out)
@@ -128,7 +128,7 @@ class Attention:
         if self.prune:
             self._pruned(translator, pairs, study)
 
-    def _pruned(self, translator: Translator, pairs: list[Pair], study: HeadStudy) -> None:
+    def _pruned(self, translator: Translator, pairs: list[Pair], study: HeadMeasurements) -> None:
         from dragoman.inspection.pruning import heads_to_prune, prune
         from dragoman.models.description import load_description
 
@@ -156,7 +156,7 @@ def _written(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _watched_study(translator: Translator, pairs: list[Pair]) -> HeadStudy:
+def _watched_study(translator: Translator, pairs: list[Pair]) -> HeadMeasurements:
     """Show how far it is while a person waits."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -165,6 +165,6 @@ def _watched_study(translator: Translator, pairs: list[Pair]) -> HeadStudy:
     columns = (TextColumn("switching heads off"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("heads", total=None)
-        return translator.study_heads(
-            pairs, tell=lambda done, passes: progress.update(task, completed=done, total=passes)
+        return translator.measure_heads(
+            pairs, on_progress=lambda done, passes: progress.update(task, completed=done, total=passes)
         )

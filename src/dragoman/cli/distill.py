@@ -45,7 +45,7 @@ class Distill:
                 translator,
                 sources,
                 search=SearchConfig(beam=self.beam),
-                tell=lambda done: progress.update(task, completed=done),
+                on_progress=lambda done: progress.update(task, completed=done),
             )
         write_pairs(self.out, pairs)
         left_out = len(sources) - len(pairs)

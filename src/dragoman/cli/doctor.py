@@ -16,11 +16,11 @@ class Doctor:
         import torch
 
         from dragoman import __version__
-        from dragoman.device import choose_device, choose_precision, cpu_has_bf16
+        from dragoman.device import cpu_has_bf16, select_device, select_precision
         from dragoman.native import cores
-        from dragoman.translation.engine_choice import choose_engine
+        from dragoman.translation.engine_selection import select_engine
 
-        device, engine = choose_device("auto"), choose_engine()
+        device, engine = select_device("auto"), select_engine()
         translates = f"torch on {device}: {engine.reason}"
         if engine.build is not None:
             translates = f"the compiled engine: {engine.build.instructions}, {engine.precision}, {cores()} threads"
@@ -31,7 +31,7 @@ class Doctor:
             "processor": f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
             + (", bf16 matrix instructions" if cpu_has_bf16() else ", no bf16 matrix instructions"),
             "GPU": ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())) or "none",
-            "training uses": f"{device} in {choose_precision('auto', device)}",
+            "training uses": f"{device} in {select_precision('auto', device)}",
             "translation uses": translates,
             "disk free here": f"{shutil.disk_usage(Path.cwd()).free / 2**30:.0f} GiB",
             "tensorboard": "installed"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dragoman.data.readers import Pair
-    from dragoman.translation.evaluation import Evaluation, GoldAlignment
+    from dragoman.translation.evaluation import Evaluation, ReferenceAlignment
     from dragoman.translation.translator import Translator
 
 
@@ -94,10 +94,10 @@ class Evaluate:
             load_description(self.against)
         translator = self._load(self.model, *self.ensemble)
         if alignment is not None:
-            from dragoman.alignment.gold import check_fit
+            from dragoman.alignment.reference import check_fit
 
             check_fit(translator, pairs, self.test)
-        with _bar() as tell:
+        with _bar() as on_progress:
             found = evaluate(
                 translator,
                 pairs,
@@ -106,26 +106,28 @@ class Evaluate:
                 search=SearchConfig(beam=self.beam, length_penalty=self.length_penalty),
                 alignment=alignment,
                 keep=lambda outputs: self._write([outputs[row] for row in task.rows]),
-                tell=tell,
+                on_progress=on_progress,
             )
             if self.against is not None:
-                found = found.against(self._load(self.against), tell=tell)
+                found = found.against(self._load(self.against), on_progress=on_progress)
         if self.json:
             about = {"metric": self.metric, "pairs": len(pairs), "beam": self.beam}
             print(json.dumps({**found.to_json(), **about}))
         else:
             self._print(found, len(pairs))
 
-    def _gold(self, pairs: "Sequence[Pair]") -> "GoldAlignment | None":
+    def _gold(self, pairs: "Sequence[Pair]") -> "ReferenceAlignment | None":
         """Read the reference of --alignment: what is wrong with it should show before anything is translated."""
         if self.alignment is None:
             return None
-        from dragoman.alignment.gold import read_gold
         from dragoman.alignment.heads import AlignmentHead
-        from dragoman.translation.evaluation import GoldAlignment
+        from dragoman.alignment.reference import read_reference_alignments
+        from dragoman.translation.evaluation import ReferenceAlignment
 
         head = AlignmentHead.load(self.model)
-        return GoldAlignment(head=head, references=read_gold(self.alignment, pairs, f"of {self.test}"))
+        return ReferenceAlignment(
+            head=head, references=read_reference_alignments(self.alignment, pairs, f"of {self.test}")
+        )
 
     def _load(self, *directories: Path) -> "Translator":
         from dragoman.translation.translator import Translator

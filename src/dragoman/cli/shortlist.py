@@ -38,7 +38,7 @@ class LearnShortlist:
         shortlist = corpus.learn(
             likely=self.likely,
             frequent=self.frequent,
-            tell=lambda number, likelihood: print(f"round {number}: log-likelihood {likelihood:.3f} a subword"),
+            on_progress=lambda number, likelihood: print(f"round {number}: log-likelihood {likelihood:.3f} a subword"),
         )
         shortlist.save(self.model)
         own = len(shortlist.likely) / corpus.source_vocabulary

@@ -122,7 +122,7 @@ class Translate:
             sampling=self._sampling(),
             prefixes=read_lines(str(self.prefixes)) if self.prefixes is not None else None,
             alignment=alignment,
-            tell=bar.tell,
+            on_progress=bar.on_progress,
         )
         for number, translation in enumerate(bar.watch(translations), 1):
             line = _as_json(translation) if self.json else _as_text(translation)
@@ -172,7 +172,7 @@ class _Bar:
                 yield translation
                 self._count(number)
 
-    def tell(self, line: "LineProgress") -> None:
+    def on_progress(self, line: "LineProgress") -> None:
         """Show how far a long line is."""
         if line.pieces == 0:
             self._progress.reset(self._long, total=line.all_characters, visible=True)

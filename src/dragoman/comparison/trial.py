@@ -13,7 +13,7 @@ from rich.console import Console
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.device import peak_memory
 from dragoman.errors import StorageError
-from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
+from dragoman.evaluation.metrics import bleu_tokenizer_for, translation_metrics
 from dragoman.files import read_json_object, write_atomically
 from dragoman.run.plan import load_plan
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
@@ -119,7 +119,7 @@ def run_trial(trial: Trial) -> None:
     found = translator.translate([pair.source for pair in pairs], search=SearchConfig(beam=4))
     seconds = time.monotonic() - began
     translations = [each.text for each in found]
-    scores = score_translations(
+    scores = translation_metrics(
         translations,
         [pair.target for pair in pairs],
         tokenize=bleu_tokenizer_for(plan.config.target_language),

@@ -26,7 +26,7 @@ class Reference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignmentScores:
+class AlignmentMetrics:
     """Agreement with a reference, over all sentences (Och and Ney 2003, section 4).
 
     precision   links found that are possible, of those found
@@ -41,7 +41,7 @@ class AlignmentScores:
     links: int
 
 
-def score_alignments(found: Sequence[Collection[Link]], references: Sequence[Reference]) -> AlignmentScores:
+def alignment_metrics(found: Sequence[Collection[Link]], references: Sequence[Reference]) -> AlignmentMetrics:
     """Score the links of each sentence against its reference."""
     assert len(found) == len(references)
     links = sure = found_sure = found_possible = 0
@@ -51,7 +51,7 @@ def score_alignments(found: Sequence[Collection[Link]], references: Sequence[Ref
         sure += len(reference.sure)
         found_sure += len(distinct & reference.sure)
         found_possible += len(distinct & reference.possible)
-    return AlignmentScores(
+    return AlignmentMetrics(
         precision=found_possible / links if links else 1.0,
         recall=found_sure / sure if sure else 1.0,
         error_rate=1 - (found_sure + found_possible) / (links + sure) if links + sure else 0.0,
@@ -100,9 +100,9 @@ def words(line: str) -> list[str]:
     return [word for word in line.split(" ") if word]
 
 
-def score_partial(found: Sequence[Collection[Link]], known: Sequence[frozenset[Link]]) -> AlignmentScores:
+def partial_alignment_metrics(found: Sequence[Collection[Link]], known: Sequence[frozenset[Link]]) -> AlignmentMetrics:
     """Score the links of each sentence where only some of its words' links are known: by those of these words alone."""
-    return score_alignments(
+    return alignment_metrics(
         [touching(links, these) for links, these in zip(found, known, strict=True)],
         [Reference(these, these) for these in known],
     )

@@ -16,7 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from dragoman.errors import SettingsError
 from dragoman.evaluation.references import References, check_references, group_references, number_of_references
-from dragoman.evaluation.significance import SAMPLES, SEED, Comparison, Significance, percentage, resample
+from dragoman.evaluation.significance import SAMPLES, SEED, BootstrapResult, Significance, percentage, resample
 from dragoman.evaluation.tables import aligned
 
 # Rows of the table by length, when nobody says where to cut.
@@ -113,7 +113,7 @@ class LengthGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SymbolScores:
+class SymbolMetrics:
     """Error rates over a test set, and by the length of the source; how they were computed."""
 
     rates: ErrorRates
@@ -154,13 +154,13 @@ class SymbolScores:
         return aligned([header, *rows], names=1)
 
 
-def score_symbols(
+def symbol_metrics(
     outputs: Sequence[str],
     references: Sequence[References],
     sources: Sequence[str],
     *,
     length_bounds: Sequence[int] = (),
-) -> SymbolScores:
+) -> SymbolMetrics:
     """Score outputs[i], symbols separated by white space, against the nearest of references[i].
 
     `length_bounds` are the longest sources of the table's rows, in symbols; sources that are longer than all of them
@@ -186,7 +186,7 @@ def score_symbols(
                     rates=ErrorRates.of(counts[inside]),
                 )
             )
-    return SymbolScores(
+    return SymbolMetrics(
         rates=ErrorRates.of(counts), by_length=tuple(groups), signature=_signature(number_of_references(references))
     )
 
@@ -247,7 +247,7 @@ def compare_symbols(
         "sequence error rate": ["wrong", "sequences"],
         "symbol accuracy": ["matching", "positions"],
     }
-    comparisons: list[Comparison] = []
+    comparisons: list[BootstrapResult] = []
     for metric, names in columns.items():
         chosen = [Counts._fields.index(name) for name in names]
         statistics = {name: table[:, chosen] for name, table in counts.items()}

@@ -19,7 +19,7 @@ _BY_CHARACTER = frozenset({"ja", "ko", "th", "lo", "km", "my", "bo", "dz"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class TranslationMetrics:
     """Corpus scores of detokenised text.
 
     Attributes:
@@ -53,7 +53,9 @@ class Scores:
         return ""
 
 
-def score_translations(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
+def translation_metrics(
+    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a"
+) -> TranslationMetrics:
     """Score hypotheses[i] against its one reference references[i].
 
     `tokenize` is sacrebleu's tokenizer for BLEU: see `bleu_tokenizer_for`. With "zh" and "char",
@@ -71,7 +73,7 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], *, 
         "ter": TER(normalized=by_character, asian_support=by_character),
     }
     scores = {name: float(metric.corpus_score(hypotheses, [references]).score) for name, metric in metrics.items()}
-    return Scores(
+    return TranslationMetrics(
         **scores,
         sentences=len(references),
         signatures={name: str(metric.get_signature()) for name, metric in metrics.items()},

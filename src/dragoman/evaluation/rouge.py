@@ -17,7 +17,7 @@ from sacrebleu.metrics.bleu import BLEU
 from dragoman.errors import SettingsError
 from dragoman.evaluation.metrics import bleu_tokenizer_for
 from dragoman.evaluation.references import References, check_references, number_of_references
-from dragoman.evaluation.significance import SAMPLES, SEED, Comparison, Significance, percentage, resample
+from dragoman.evaluation.significance import SAMPLES, SEED, BootstrapResult, Significance, percentage, resample
 
 # Names in tables, and in rouge-score.
 METRICS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
@@ -33,7 +33,7 @@ class RougeTokenizer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RougeScore:
+class RougeValues:
     """Means over summaries, 0 to 100, higher is better.
 
     With m the n-grams that summary and reference share (ROUGE-L: the length of their longest common subsequence),
@@ -47,7 +47,7 @@ class RougeScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryScores:
+class SummaryMetrics:
     """Scores of one system and of the lead of the source.
 
     Attributes:
@@ -59,8 +59,8 @@ class SummaryScores:
         signature: how all this was computed.
     """
 
-    rouge: Mapping[str, RougeScore]
-    lead: Mapping[str, RougeScore]
+    rouge: Mapping[str, RougeValues]
+    lead: Mapping[str, RougeValues]
     lead_words: int
     significance: Significance
     summaries: int
@@ -100,7 +100,7 @@ class SummaryScores:
         return "\n".join(lines)
 
 
-def score_summaries(
+def summary_metrics(
     summaries: Sequence[str],
     references: Sequence[References],
     sources: Sequence[str],
@@ -109,7 +109,7 @@ def score_summaries(
     language: str | None = None,
     samples: int = SAMPLES,
     seed: int = SEED,
-) -> SummaryScores:
+) -> SummaryMetrics:
     """Score summaries[i] of sources[i] against the best of references[i], and beside it the lead of the source.
 
     The lead is the simplest summary, which good ones must beat: the first words of the source, as many as the mean
@@ -128,7 +128,7 @@ def score_summaries(
     tokenizer, tokenized = _tokenizer_for(language)
     scores = {name: _score(outputs, references, tokenizer) for name, outputs in systems.items()}
     signature = _signature(references, tokenized)
-    return SummaryScores(
+    return SummaryMetrics(
         rouge=_means(scores[system]),
         lead=_means(scores[LEAD]),
         lead_words=words,
@@ -150,7 +150,7 @@ def compare_summaries(
 ) -> Significance:
     """Paired bootstrap of the mean f1 of systems, given as {name: summaries}, against the one named `baseline`.
 
-    Raises what `score_summaries` raises.
+    Raises what `summary_metrics` raises.
     """
     for name, summaries in systems.items():
         check_references(f"the summaries of {name}", summaries, references)
@@ -186,15 +186,15 @@ def _score(
     return {name: np.array([score[name] for score in scores], dtype=np.float64) for name in METRICS.values()}
 
 
-def _means(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, RougeScore]:
+def _means(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, RougeValues]:
     means = {name: (100 * table.mean(axis=0)).tolist() for name, table in scores.items()}
-    return {name: RougeScore(precision=mean[0], recall=mean[1], f1=mean[2]) for name, mean in means.items()}
+    return {name: RougeValues(precision=mean[0], recall=mean[1], f1=mean[2]) for name, mean in means.items()}
 
 
 def _significance(
     scores: Mapping[str, Mapping[str, NDArray[np.float64]]], baseline: str, signature: str, samples: int, seed: int
 ) -> Significance:
-    comparisons: list[Comparison] = []
+    comparisons: list[BootstrapResult] = []
     for metric, key in METRICS.items():
         # A mean is the sum of f1 over the sum of ones: [N] -> [N, 2]
         f1 = {name: np.stack([table[key][:, 2], np.ones(len(table[key]))], axis=1) for name, table in scores.items()}

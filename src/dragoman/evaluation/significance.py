@@ -37,7 +37,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class BootstrapResult:
     """One system by one metric, against the baseline.
 
     Attributes:
@@ -62,7 +62,7 @@ class Comparison:
 class Significance:
     """What a paired bootstrap found: for each metric, the baseline, then the others."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[BootstrapResult, ...]
     signatures: Mapping[str, str]
     sentences: int
     samples: int
@@ -110,7 +110,7 @@ def paired_bootstrap(
     for name, hypotheses in systems.items():
         check_parallel(f"the hypotheses of {name}", hypotheses, references)
 
-    comparisons: list[Comparison] = []
+    comparisons: list[BootstrapResult] = []
     signatures: dict[str, str] = {}
     metrics: dict[str, BLEU | CHRF] = {"BLEU": BLEU(tokenize=tokenize), "chrF2": CHRF()}
     for label, metric in metrics.items():
@@ -135,7 +135,7 @@ def resample(
     *,
     samples: int = SAMPLES,
     seed: int = SEED,
-) -> list[Comparison]:
+) -> list[BootstrapResult]:
     """Compare systems, given as {name: statistics of each sentence}, with the one named `baseline`.
 
     `score` gives a corpus' score from the sums [statistics] over its sentences. Equal seeds give equal draws.
@@ -167,7 +167,7 @@ def resample(
             difference = _estimate(differences)
             p_value = _p_value(differences, scores[name] - scores[baseline])
         comparisons.append(
-            Comparison(
+            BootstrapResult(
                 system=name,
                 metric=metric,
                 score=scores[name],

@@ -9,9 +9,8 @@ from dragoman.errors import SettingsError
 from dragoman.evaluation.task import Task, TaskOptions, TextPair
 
 if TYPE_CHECKING:
-    from dragoman.evaluation.error_rates import SymbolScores
-    from dragoman.evaluation.metrics import Scores
-    from dragoman.evaluation.rouge import SummaryScores
+    from dragoman.evaluation.error_rates import SymbolMetrics
+    from dragoman.evaluation.rouge import SummaryMetrics
     from dragoman.evaluation.significance import Significance
 
 
@@ -20,11 +19,11 @@ class Translations(Task):
 
     grouped = False
 
-    def score(self, outputs: Sequence[str], name: str) -> Scores:
+    def score(self, outputs: Sequence[str], name: str) -> TranslationMetrics:
         """See `Task`."""
-        from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
+        from dragoman.evaluation.metrics import bleu_tokenizer_for, translation_metrics
 
-        return score_translations(outputs, self._targets, tokenize=bleu_tokenizer_for(self.options.language))
+        return translation_metrics(outputs, self._targets, tokenize=bleu_tokenizer_for(self.options.language))
 
     def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
         """See `Task`."""
@@ -48,12 +47,12 @@ class Symbols(Task):
         check_length_bounds(options.length_bounds)
         super().__init__(pairs, options)
 
-    def score(self, outputs: Sequence[str], name: str) -> SymbolScores:
+    def score(self, outputs: Sequence[str], name: str) -> SymbolMetrics:
         """See `Task`."""
-        from dragoman.evaluation.error_rates import score_symbols
+        from dragoman.evaluation.error_rates import symbol_metrics
 
         bounds = self.options.length_bounds
-        return score_symbols(outputs, self.references, self.sources, length_bounds=bounds)
+        return symbol_metrics(outputs, self.references, self.sources, length_bounds=bounds)
 
     def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
         """See `Task`."""
@@ -72,12 +71,12 @@ class Summaries(Task):
         check_installed()
         super().__init__(pairs, options)
 
-    def score(self, outputs: Sequence[str], name: str) -> SummaryScores:
+    def score(self, outputs: Sequence[str], name: str) -> SummaryMetrics:
         """See `Task`."""
-        from dragoman.evaluation.rouge import score_summaries
+        from dragoman.evaluation.rouge import summary_metrics
 
         language = self.options.language
-        return score_summaries(outputs, self.references, self.sources, system=name, language=language)
+        return summary_metrics(outputs, self.references, self.sources, system=name, language=language)
 
     def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
         """See `Task`."""

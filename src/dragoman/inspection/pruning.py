@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.attention_page.kinds import Head
-from dragoman.attention_page.statistics import HeadStudy
+from dragoman.attention_page.statistics import HeadMeasurements
 from dragoman.errors import SettingsError
-from dragoman.evaluation.metrics import bleu_tokenizer_for, score_translations
+from dragoman.evaluation.metrics import bleu_tokenizer_for, translation_metrics
 from dragoman.inspection.heads import heads_off
 from dragoman.models.seq2seq import Seq2Seq
 
@@ -22,7 +22,7 @@ class Pruned:
     after: float
 
 
-def heads_to_prune(study: HeadStudy, count: int) -> list[Head]:
+def heads_to_prune(study: HeadMeasurements, count: int) -> list[Head]:
     """Return the `count` least important heads of a study.
 
     Raises SettingsError when no head would be left.
@@ -51,6 +51,6 @@ def prune(
     def bleu(off: Sequence[Head]) -> float:
         with heads_off(model, [off]):
             outputs = translate(sources)
-        return score_translations(outputs, references, tokenize=tokenize).bleu
+        return translation_metrics(outputs, references, tokenize=tokenize).bleu
 
     return Pruned(heads=tuple(heads), before=bleu([]), after=bleu(heads))

@@ -138,7 +138,7 @@ class Seq2Seq(nn.Module, ABC):
     ) -> Decoded:
         """What training needs: the rows of which `decode_states` are the batch, their layout, and the model's cost."""
 
-    def figures(
+    def token_statistics(
         self,
         source: Int[Tensor, "B S"],
         source_mask: Bool[Tensor, "B S"],

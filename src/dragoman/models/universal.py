@@ -62,13 +62,13 @@ class PonderedMemory(Memory):
 
     def in_layout(self, layout: Layout) -> "PonderedMemory":
         """The same memory in another layout of the same batch."""
-        return PonderedMemory(layout.rows(self.states), layout, *layout.rows(self._figures()).unbind(-1))
+        return PonderedMemory(layout.rows(self.states), layout, *layout.rows(self._token_statistics()).unbind(-1))
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "PonderedMemory":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return PonderedMemory(self.states[rows], Padded(self.mask[rows]), *self._figures()[rows].unbind(-1))
+        return PonderedMemory(self.states[rows], Padded(self.mask[rows]), *self._token_statistics()[rows].unbind(-1))
 
-    def _figures(self) -> Float[Tensor, "B S 2"]:
+    def _token_statistics(self) -> Float[Tensor, "B S 2"]:
         # 2 x [*BS] -> [*BS, 2] -> [B, S, 2]
         return self.layout.batch(torch.stack((self.steps, self.ponder), dim=-1))
 
@@ -113,7 +113,7 @@ class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", PonderedM
         cost = self.ponder_weight * (memory.ponder.sum() + pondered.ponder.sum())
         return Decoded(pondered.output, layout, cost)
 
-    def figures(
+    def token_statistics(
         self,
         source: Int[Tensor, "B S"],
         source_mask: Bool[Tensor, "B S"],

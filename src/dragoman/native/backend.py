@@ -47,7 +47,7 @@ class NativeBackend:
 
     Args:
         directory, config: the model.
-        build, precision: what `choose_engine` returns.
+        build, precision: what `select_engine` returns.
         threads: None: one for each core.
         batch_sentences, batch_tokens: limits of a thread's batch; the second counts source tokens times the beam. A
             longer sentence is searched for alone.

@@ -88,7 +88,7 @@ class CorpusSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SizeChoice:
+class SizeDefaults:
     """Settings that suit the size of a corpus.
 
     pre_norm   put the norm before each sub-layer, in models that have that setting
@@ -111,7 +111,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetChoice:
+class BudgetDefaults:
     """Settings that suit a budget.
 
     batch_tokens   in place of those that suit the size; None: those
@@ -148,7 +148,7 @@ def read_settings(settings: Mapping[str, object]) -> UserSettings:
     return UserSettings(run=run, model=_model_settings(run.get("architecture", RunConfig.architecture), model))
 
 
-def choose_by_size(pairs: int, characters: int = 0) -> SizeChoice:
+def defaults_for_size(pairs: int, characters: int = 0) -> SizeDefaults:
     """Return settings that suit a corpus with this number of pairs and of distinct characters.
 
     Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
@@ -158,13 +158,13 @@ def choose_by_size(pairs: int, characters: int = 0) -> SizeChoice:
     room = 1000 * (characters // 1000)
     if pairs < 200_000:
         vocabulary_size = (4000 if pairs < 50_000 else 8000) + room
-        return SizeChoice(preset="small", vocabulary_size=vocabulary_size, batch_tokens=1024, pre_norm=True)
+        return SizeDefaults(preset="small", vocabulary_size=vocabulary_size, batch_tokens=1024, pre_norm=True)
     if pairs < 2_000_000:
-        return SizeChoice(preset="base", vocabulary_size=16_000 + room, batch_tokens=8192)
-    return SizeChoice(preset="base", vocabulary_size=37_000, batch_tokens=12_500, accumulate=2)
+        return SizeDefaults(preset="base", vocabulary_size=16_000 + room, batch_tokens=8192)
+    return SizeDefaults(preset="base", vocabulary_size=37_000, batch_tokens=12_500, accumulate=2)
 
 
-def choose_by_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> BudgetChoice:
+def defaults_for_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> BudgetDefaults:
     """Return settings that suit the budget; without one, a number of updates is chosen.
 
     By the clock, the number of updates is unknown: the learning rate follows the time and falls to zero,
@@ -177,12 +177,12 @@ def choose_by_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> Budg
         training = TrainingConfig(minutes=1, validations=5)
         # As measured: benchmarks/RESULTS.md.
         if budget.minutes is not None and budget.minutes < 20 and pairs < 200_000:
-            return BudgetChoice(
+            return BudgetDefaults(
                 schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.002),
                 training=replace(training, optimizer="muon", validations=3),
                 batch_tokens=2048,
             )
-        return BudgetChoice(
+        return BudgetDefaults(
             schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.001), training=training
         )
     steps = budget.steps
@@ -190,7 +190,7 @@ def choose_by_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> Budg
         # About as many epochs as pay: 60 of a small corpus, 3 of a huge one.
         epochs = min(60.0, max(3.0, 1_500_000 / max(pairs, 1)))
         steps = max(1000, min(100_000, round(epochs * updates_per_epoch)))
-    return BudgetChoice(
+    return BudgetDefaults(
         schedule=ScheduleConfig(kind="paper", warmup=max(1, min(4000, steps // 10))),
         # What is wrong with the user's own number is reported when it is laid over this.
         training=TrainingConfig(steps=max(1, steps)),
@@ -204,8 +204,8 @@ def resolve(user: UserSettings, corpus: CorpusSize) -> Resolved:
     Raises:
         SettingsError: for values that are out of range or contradict each other.
     """
-    by_size = choose_by_size(corpus.pairs, corpus.characters)
-    by_budget = choose_by_budget(corpus.pairs, _updates_per_epoch(user, by_size, corpus), _budget(user))
+    by_size = defaults_for_size(corpus.pairs, corpus.characters)
+    by_budget = defaults_for_budget(corpus.pairs, _updates_per_epoch(user, by_size, corpus), _budget(user))
     chosen = RunConfig(
         preset=by_size.preset,
         tokenizer=TokenizerConfig(vocabulary_size=by_size.vocabulary_size),
@@ -245,7 +245,7 @@ def model_config(resolved: Resolved, source_vocabulary: int, target_vocabulary: 
     return config
 
 
-def _updates_per_epoch(user: UserSettings, by_size: SizeChoice, corpus: CorpusSize) -> int:
+def _updates_per_epoch(user: UserSettings, by_size: SizeDefaults, corpus: CorpusSize) -> int:
     batch_tokens = user.run.get("batching.batch_tokens", by_size.batch_tokens)
     accumulate = user.run.get("training.accumulate", by_size.accumulate)
     # Neither may be below 1, which is reported when the settings are complete.
@@ -260,7 +260,7 @@ def _budget(user: UserSettings) -> Budget:
     )
 
 
-def _chosen_model(architecture: str, by_size: SizeChoice, by_budget: BudgetChoice) -> Partial[ModelConfig]:
+def _chosen_model(architecture: str, by_size: SizeDefaults, by_budget: BudgetDefaults) -> Partial[ModelConfig]:
     chosen: dict[str, object] = {}
     if by_size.pre_norm and "norm_placement" in {each.name for each in fields(architecture_named(architecture).config)}:
         chosen["norm_placement"] = "pre"

@@ -13,7 +13,7 @@ from rich.text import Text
 from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
-from dragoman.device import Precision, choose_device, choose_precision, deterministic_algorithms, tune_cpu
+from dragoman.device import Precision, deterministic_algorithms, select_device, select_precision, tune_cpu
 from dragoman.errors import ModelError, StorageError
 from dragoman.files import exclusive, full_disk_explained, write_atomically
 from dragoman.models.description import ModelDescription
@@ -111,8 +111,8 @@ def _refuse_other_contents(out: Path, run: Path) -> None:
 
 def _train(plan: Plan, out: Path, console: Console) -> Outcome:
     run, config = out / "run", plan.config
-    device = choose_device(config.training.device)
-    precision = choose_precision(config.training.precision, device)
+    device = select_device(config.training.device)
+    precision = select_precision(config.training.precision, device)
     if device.type == "cpu":
         tune_cpu()
     tokenizer, corpus = _open(plan, out)

@@ -10,11 +10,11 @@ from dragoman.data.batching import Batch, collate, sorted_batches
 from dragoman.data.readers import Pair
 from dragoman.device import Precision
 from dragoman.evaluation.error_rates import exact_match
-from dragoman.evaluation.metrics import Scores, bleu_tokenizer_for, score_translations
+from dragoman.evaluation.metrics import TranslationMetrics, bleu_tokenizer_for, translation_metrics
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.search.config import SearchConfig
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.translation_objective import mean_loss, reported_figures
+from dragoman.training.translation_objective import mean_loss, token_statistics_of
 from dragoman.training.validation import Sample, Validation
 from dragoman.translation.translator import Translator
 
@@ -26,7 +26,7 @@ SEARCH = SearchConfig(beam=1, max_length_factor=1.5, max_length_offset=10)
 class Outputs:
     """What a model made of the validation pairs.
 
-    tokenize   as `score_translations` takes it
+    tokenize   as `translation_metrics` takes it
     """
 
     pairs: Sequence[Pair]
@@ -34,9 +34,9 @@ class Outputs:
     tokenize: str
 
     @cached_property
-    def scores(self) -> Scores:
+    def scores(self) -> TranslationMetrics:
         """Return what sacrebleu says, computed once."""
-        return score_translations(self.translations, [pair.target for pair in self.pairs], tokenize=self.tokenize)
+        return translation_metrics(self.translations, [pair.target for pair in self.pairs], tokenize=self.tokenize)
 
 
 # How each metric of training/metrics.py is computed.
@@ -69,7 +69,7 @@ class Validator:
             loss=mean_loss(model, batches, self.precision, device),
             scores=scores,
             samples=tuple(samples[:: len(samples) // 3 + 1]),
-            figures=reported_figures(model, batches, self.precision, device),
+            figures=token_statistics_of(model, batches, self.precision, device),
         )
 
     def _translate(self, model: Seq2Seq) -> list[str]:

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.errors import ModelError
 from dragoman.search.config import SearchConfig
-from dragoman.search.results import NOTHING_TO_SAY
+from dragoman.search.results import EMPTY_HYPOTHESES
 from dragoman.text.subwords import EOS, NEVER_GENERATED, PAD
 
 
@@ -63,7 +63,7 @@ class Limits:
         What remains is not renormalised: sums of it are still the model's own log-probabilities.
         """
         if log_probabilities.size(-1) <= len(NEVER_GENERATED) + 1:
-            raise ModelError(NOTHING_TO_SAY)
+            raise ModelError(EMPTY_HYPOTHESES)
         allowed = log_probabilities.clone()
         allowed[..., list(NEVER_GENERATED)] = -math.inf
         # [B] -> [B, 1]: one limit for the K hypotheses of a row

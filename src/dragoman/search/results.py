@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dragoman.errors import ModelError
 
-NOTHING_TO_SAY = "a search found no output: the model's vocabulary, or its shortlist, has no token to say"
+EMPTY_HYPOTHESES = "a search found no output: the model's vocabulary, or its shortlist, has no token to say"
 
 
 class Piece(NamedTuple):
@@ -82,5 +82,5 @@ def require_outputs(found: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]
             special tokens only.
     """
     if not all(found):
-        raise ModelError(NOTHING_TO_SAY)
+        raise ModelError(EMPTY_HYPOTHESES)
     return list(found)

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.batching import collate, sorted_batches
-from dragoman.models.figures import Figure, summarise
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.search.beam import beam_search
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, Piece, Score, require_outputs
@@ -102,8 +102,10 @@ class TorchBackend:
             scores.update(zip(chosen, found, strict=True))
         return [scores[i] for i in range(len(sources))]
 
-    def figures(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Figure]:
-        """What the models report of these pairs (`Seq2Seq.figures`), over all tokens; of an ensemble, over all models.
+    def token_statistics(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> dict[str, TokenStatistic]:
+        """Return the token statistics of all models over these pairs (see `Seq2Seq.token_statistics`).
 
         Empty for most models.
         """
@@ -115,7 +117,7 @@ class TorchBackend:
         """What each model reports of each batch of these pairs."""
         with inference(self._model.models):
             return [
-                model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
+                model.token_statistics(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
                 for chosen in self.batches(sources, targets, width=1)
                 for batch in [collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)]
                 for model in self._model.models

@@ -45,7 +45,7 @@ class Trainer(Generic[M, B]):
         objective: gives the batches, their loss, and the validations.
         config, schedule: how to train.
         d_model: the model's width, for the paper's schedule.
-        precision: as `choose_precision` says.
+        precision: as `select_precision` says.
         directory: takes checkpoints/ and log.jsonl.
         keep_best: called with the weights whenever a validation is the best so far.
         observers: are told of every log line.

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.device import Precision
-from dragoman.models.figures import Figure, summarise
 from dragoman.models.seq2seq import Decoded, Seq2Seq
+from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.objective import Batches, BatchLoss
 from dragoman.training.validation import Validation
@@ -101,12 +101,12 @@ def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, de
 
 
 @torch.inference_mode()
-def reported_figures(
+def token_statistics_of(
     model: Seq2Seq, batches: Iterable[Batch], precision: Precision, device: torch.device
-) -> dict[str, Figure]:
+) -> dict[str, TokenStatistic]:
     """Return what the model reports of the tokens of all batches, by name."""
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         return summarise(
-            model.figures(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
+            model.token_statistics(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
             for batch in (batch.to(device) for batch in batches)
         )

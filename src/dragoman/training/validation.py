@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from dragoman.models.figures import Figure
+from dragoman.models.token_statistics import TokenStatistic
 from dragoman.training.metrics import LOSS, METRICS
 
 
@@ -23,13 +23,13 @@ class Validation:
     loss      nats per token, without smoothing
     scores    the other metrics that were measured, by their names in `metrics.METRICS`
     samples   outputs to look at
-    figures   what the model reports of its own, by name; see `Seq2Seq.figures`
+    figures   what the model reports of its own, by name; see `Seq2Seq.token_statistics`
     """
 
     loss: float
     scores: Mapping[str, float] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
-    figures: Mapping[str, Figure] = field(default_factory=dict)
+    figures: Mapping[str, TokenStatistic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.scores.keys() <= METRICS.keys() - {LOSS.name}, f"add {set(self.scores)} to the table of metrics"
@@ -86,5 +86,5 @@ class Validation:
             loss=state[LOSS.name],
             scores={name: value for name, value in state.items() if name in METRICS and name != LOSS.name},
             samples=tuple(Sample(*sample) for sample in state["samples"]),
-            figures={name: Figure(**figure) for name, figure in state.get("figures", {}).items()},
+            figures={name: TokenStatistic(**figure) for name, figure in state.get("figures", {}).items()},
         )

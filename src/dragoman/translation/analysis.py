@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dragoman.alignment.links import TokenizedPair
     from dragoman.attention_page.kinds import Head
     from dragoman.attention_page.map import AttentionMap
-    from dragoman.attention_page.statistics import HeadStudy
+    from dragoman.attention_page.statistics import HeadMeasurements
     from dragoman.evaluation.alignment import Link
-    from dragoman.models.figures import Figure
     from dragoman.models.seq2seq import Seq2Seq
+    from dragoman.models.token_statistics import TokenStatistic
 
 Ids = list[list[int]]
 
@@ -91,12 +91,12 @@ class PairAnalyzer:
         """Say of each pair whether it is scored: at most `max_line_characters` on either side."""
         return [max(map(len, pair)) <= self.max_line_characters for pair in pairs]
 
-    def figures(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Figure]:
+    def token_statistics(self, pairs: Sequence[tuple[str, str]]) -> dict[str, TokenStatistic]:
         """Return what the model reports of its own on pairs of (source, target).
 
-        Such as the Universal Transformer's steps; empty for most models. See `Seq2Seq.figures`.
+        Such as the Universal Transformer's steps; empty for most models. See `Seq2Seq.token_statistics`.
         """
-        return scorer_of(self.backend).figures(*self._encode(pairs))
+        return scorer_of(self.backend).token_statistics(*self._encode(pairs))
 
     def align(self, pairs: Sequence[tuple[str, str]], by: AlignmentHead) -> list[list[Link]]:
         """Return which word of each source each word of its target comes from.
@@ -106,7 +106,7 @@ class PairAnalyzer:
         return self._piece_aligner(by)(*self._encode(pairs))
 
     def alignments_by_head(self, pairs: Sequence[tuple[str, str]]) -> list[dict[AlignmentHead, list[Link]]]:
-        """Return, for each pair, the links by every head: to choose one (see `alignment.choosing`)."""
+        """Return, for each pair, the links by every head: to choose one (see `alignment.head_ranking`)."""
         from dragoman.alignment.links import align_by_head
 
         return align_by_head(inspectable_of(self.backend), self._tokenized(*self._encode(pairs)))
@@ -162,16 +162,16 @@ class PairAnalyzer:
         [said] = self.tokenizer.decode_target([found.output])
         return clean_line(said), found.log_probability
 
-    def study_heads(
-        self, pairs: Sequence[tuple[str, str]], *, tell: Callable[[int, int], None] | None = None
-    ) -> HeadStudy:
-        """Return figures of every head over pairs of (source, target); see `HeadStudy`.
+    def measure_heads(
+        self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int, int], None] | None = None
+    ) -> HeadMeasurements:
+        """Return figures of every head over pairs of (source, target); see `HeadMeasurements`.
 
-        Takes a pass over the pairs for each head; `tell` is called with the number of passes done, and of all.
+        Takes a pass over the pairs for each head; `on_progress` is called with the number of passes done, and of all.
 
         Raises UserError when there are no pairs, or several models.
         """
-        from dragoman.inspection.studies import IdPair, study_heads
+        from dragoman.inspection.head_measurements import IdPair, measure_heads
 
         if not pairs:
             raise CorpusError("no pairs to measure the heads on")
@@ -185,7 +185,9 @@ class PairAnalyzer:
             [rows[i] for i in batch] for batch in inspectable_of(self.backend).batches(sources, targets, width=1)
         ]
         right_to_left = self.tokenizer.right_to_left
-        return study_heads(self.model, batches, tell=tell or (lambda *_: None), right_to_left=right_to_left)
+        return measure_heads(
+            self.model, batches, on_progress=on_progress or (lambda *_: None), right_to_left=right_to_left
+        )
 
     def _encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[Ids, Ids]:
         sources = self.tokenizer.encode_source([read_line(source)[0] for source, _ in pairs])

@@ -45,7 +45,7 @@ def translate_split(
     find: Find,
     tokenizer: Tokenizer,
     align: AlignPieces | None = None,
-    tell: Callable[[LineProgress], None] | None = None,
+    on_progress: Callable[[LineProgress], None] | None = None,
 ) -> Iterator[Translation]:
     """Yield the translation of each line, in order.
 
@@ -54,7 +54,7 @@ def translate_split(
 
     find   searches
     align  aligns the words of pieces and their best hypotheses; None: translations get no alignment
-    tell   is called before each search for a line of many segments
+    on_progress   is called before each search for a line of many segments
     """
     few = [line for line in lines if line.more is None]
     together = iter(_translate([(line.segments, line.prefix) for line in few], find, tokenizer, align))
@@ -62,7 +62,7 @@ def translate_split(
         if line.more is None:
             yield _line(line, next(together), with_links=align is not None)
         else:
-            parts = _translate_long(line, find, tokenizer, align, tell)
+            parts = _translate_long(line, find, tokenizer, align, on_progress)
             yield _line(line, list(parts), with_links=align is not None)
 
 
@@ -71,14 +71,14 @@ def _translate_long(
     find: Find,
     tokenizer: Tokenizer,
     align: AlignPieces | None,
-    tell: Callable[[LineProgress], None] | None,
+    on_progress: Callable[[LineProgress], None] | None,
 ) -> Iterator[_Part]:
     assert line.more is not None
     segments, prefix = line.segments, line.prefix
     pieces = characters = 0
     while segments:
-        if tell is not None:
-            tell(LineProgress(pieces=pieces, characters=characters, all_characters=len(line.text)))
+        if on_progress is not None:
+            on_progress(LineProgress(pieces=pieces, characters=characters, all_characters=len(line.text)))
         [parts] = _translate([(segments, prefix)], find, tokenizer, align)
         yield from parts
         pieces += sum(1 for segment in segments if segment.ids)

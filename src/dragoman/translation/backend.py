@@ -10,7 +10,7 @@ from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Piece, Score
 
 if TYPE_CHECKING:
-    from dragoman.models.figures import Figure
+    from dragoman.models.token_statistics import TokenStatistic
     from dragoman.search.torch_backend import TorchBackend
 
 
@@ -29,8 +29,10 @@ class Scorer(Protocol):
     ) -> list[Score]:
         """Return the log-probability and score of each target given its source, in order."""
 
-    def figures(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Figure]:
-        """Return what the models report of these pairs (`Seq2Seq.figures`); empty for most models."""
+    def token_statistics(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> dict[str, TokenStatistic]:
+        """Return what the models report of these pairs (`Seq2Seq.token_statistics`); empty for most models."""
 
 
 class Backend(Protocol):

@@ -11,7 +11,7 @@ from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Piece, Score
 
 if TYPE_CHECKING:
-    from dragoman.models.figures import Figure
+    from dragoman.models.token_statistics import TokenStatistic
     from dragoman.search.torch_backend import TorchBackend
 
 
@@ -66,6 +66,8 @@ class CompiledBackend:
         """See `Scorer`; in torch, in float32."""
         return self.in_torch.score(sources, targets, length_penalty)
 
-    def figures(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Figure]:
+    def token_statistics(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> dict[str, TokenStatistic]:
         """See `Scorer`; in torch."""
-        return self.in_torch.figures(sources, targets)
+        return self.in_torch.token_statistics(sources, targets)

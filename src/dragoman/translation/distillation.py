@@ -27,11 +27,11 @@ def distill(
     sources: Sequence[str],
     *,
     search: SearchConfig = DEFAULT_SEARCH,
-    tell: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[Pair]:
     """Translate every source; leave out those whose translation was cut short, split or is empty.
 
-    `tell` is called after each source with the number of sources done.
+    `on_progress` is called after each source with the number of sources done.
     """
     pairs = []
     for done, (source, found) in enumerate(
@@ -39,8 +39,8 @@ def distill(
     ):
         if found.text and not found.truncated and not found.copied and found.pieces == 1:
             pairs.append(Pair(source, found.text))
-        if tell is not None:
-            tell(done)
+        if on_progress is not None:
+            on_progress(done)
     return pairs
 
 

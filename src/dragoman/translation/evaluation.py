@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from dragoman.evaluation.alignment import AlignmentScores, Reference, score_alignments
+from dragoman.evaluation.alignment import AlignmentMetrics, Reference, alignment_metrics
 from dragoman.evaluation.metrics import perplexity
 from dragoman.evaluation.significance import Significance
 from dragoman.evaluation.task import Report, Task
@@ -14,12 +14,12 @@ from dragoman.search.config import DEFAULT_SEARCH, SearchConfig
 
 if TYPE_CHECKING:
     from dragoman.alignment.heads import AlignmentHead
-    from dragoman.models.figures import Figure
+    from dragoman.models.token_statistics import TokenStatistic
     from dragoman.translation.results import Translation
     from dragoman.translation.translator import Translator
 
 # Called with the number of lines translated so far and the number of all lines.
-Tell = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 def _nothing(*_: object) -> None:
@@ -27,7 +27,7 @@ def _nothing(*_: object) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldAlignment:
+class ReferenceAlignment:
     """A reference of word alignments for each pair of a test set, and the head whose links are scored against it."""
 
     head: AlignmentHead
@@ -59,7 +59,7 @@ class Evaluation:
     outputs: Sequence[str]
     scores: Report
     perplexity: float
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, TokenStatistic]
     split: int
     truncated: int
     copied: int
@@ -67,14 +67,14 @@ class Evaluation:
     max_source_tokens: int
     engine: str
     comparison: Significance | None = None
-    alignment: AlignmentScores | None = None
+    alignment: AlignmentMetrics | None = None
 
-    def against(self, other: Translator, *, tell: Tell = _nothing) -> Evaluation:
+    def against(self, other: Translator, *, on_progress: OnProgress = _nothing) -> Evaluation:
         """Return this evaluation with a comparison: how sure the difference from another model is.
 
         The other model translates the same sources by the same search.
         """
-        found = _translate(other, self.task.sources, self.search, tell)
+        found = _translate(other, self.task.sources, self.search, on_progress)
         baseline = [translation.text for translation in found]
         return replace(self, comparison=self.task.compare(baseline, self.name, self.outputs))
 
@@ -144,9 +144,9 @@ def evaluate(
     *,
     name: str = "model",
     search: SearchConfig = DEFAULT_SEARCH,
-    alignment: GoldAlignment | None = None,
+    alignment: ReferenceAlignment | None = None,
     keep: Callable[[Sequence[str]], None] = _nothing,
-    tell: Tell = _nothing,
+    on_progress: OnProgress = _nothing,
 ) -> Evaluation:
     """Translate the sources of a test set and score the outputs.
 
@@ -157,12 +157,12 @@ def evaluate(
         search: how to translate.
         alignment: also score how the model aligns the pairs.
         keep: called with the outputs, one for each source, before anything is scored.
-        tell: called with progress.
+        on_progress: called with progress.
 
     Raises:
         UserError: when the outputs cannot be scored, or the models cannot do what is asked.
     """
-    translations = _translate(translator, task.sources, search, tell)
+    translations = _translate(translator, task.sources, search, on_progress)
     outputs = [translation.text for translation in translations]
     keep(outputs)
     scorable = [pair for pair, takes in zip(pairs, translator.scorable(pairs), strict=True) if takes]
@@ -176,7 +176,7 @@ def evaluate(
         perplexity=perplexity(
             sum(score.log_probability for score in likelihood), sum(score.tokens for score in likelihood)
         ),
-        figures=translator.figures(scorable),
+        figures=translator.token_statistics(scorable),
         split=sum(translation.pieces > 1 for translation in translations),
         truncated=sum(translation.truncated for translation in translations),
         copied=sum(translation.copied > 0 for translation in translations),
@@ -187,16 +187,18 @@ def evaluate(
     )
 
 
-def _translate(translator: Translator, sources: Sequence[str], search: SearchConfig, tell: Tell) -> list[Translation]:
+def _translate(
+    translator: Translator, sources: Sequence[str], search: SearchConfig, on_progress: OnProgress
+) -> list[Translation]:
     translations = []
-    tell(0, len(sources))
+    on_progress(0, len(sources))
     for translation in translator.translate_stream(iter(sources), search=search):
         translations.append(translation)
-        tell(len(translations), len(sources))
+        on_progress(len(translations), len(sources))
     return translations
 
 
 def _score_alignment(
-    translator: Translator, pairs: Sequence[tuple[str, str]], alignment: GoldAlignment
-) -> AlignmentScores:
-    return score_alignments(translator.align(pairs, alignment.head), alignment.references)
+    translator: Translator, pairs: Sequence[tuple[str, str]], alignment: ReferenceAlignment
+) -> AlignmentMetrics:
+    return alignment_metrics(translator.align(pairs, alignment.head), alignment.references)

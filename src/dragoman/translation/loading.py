@@ -17,7 +17,7 @@ from dragoman.native.backend import NativeBackend
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.backend import Backend
 from dragoman.translation.compiled import CompiledBackend
-from dragoman.translation.engine_choice import EngineName, PrecisionName, choose_engine
+from dragoman.translation.engine_selection import EngineName, PrecisionName, select_engine
 from dragoman.translation.shortlist import Shortlist
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def load_parts(
     descriptions = [load_description(each) for each in directories]
     tokenizer = _shared_tokenizer(directories, descriptions)
     configs = [description.model for description in descriptions]
-    choice = choose_engine(engine, precision, device, configs)
+    choice = select_engine(engine, precision, device, configs)
     if choice.build is None:
         if shortlist:
             raise SettingsError(f"a shortlist needs the compiled engine, which cannot be used: {choice.reason}")
@@ -58,7 +58,7 @@ def load_parts(
         backend = _load_in_torch(directories, right_to_left, device, batch_tokens)
     else:
         [directory], [description], [config] = directories, descriptions, configs
-        assert isinstance(config, TransformerConfig), "choose_engine gives the compiled engine no other architecture"
+        assert isinstance(config, TransformerConfig), "select_engine gives the compiled engine no other architecture"
         native = NativeBackend(
             directory,
             config,
@@ -132,9 +132,9 @@ def _load_in_torch(
 
 
 def _load_torch_backend(directories: Sequence[Path], device: str, batch_tokens: int) -> TorchBackend:
-    from dragoman.device import choose_device
+    from dragoman.device import select_device
     from dragoman.models.storage import load_model
     from dragoman.search.torch_backend import TorchBackend
 
-    place = choose_device(device)
+    place = select_device(device)
     return TorchBackend.from_models([load_model(each).to(place) for each in directories], batch_tokens=batch_tokens)

@@ -99,7 +99,7 @@ def learn_shortlist(
     special: Sequence[int],
     likely: int,
     frequent: int,
-    tell: Callable[[int, float], None] | None = None,
+    on_progress: Callable[[int, float], None] | None = None,
 ) -> Shortlist:
     """Learn from pairs of ids, without BOS or EOS.
 
@@ -107,9 +107,9 @@ def learn_shortlist(
     special   target ids that are always allowed, as is EOS
     likely    target subwords kept for each source subword, the most probable ones
     frequent  target subwords that are always allowed, the most frequent ones
-    tell      called with the log-likelihood of a target subword after each round of expectation and maximisation
+    on_progress      called with the log-likelihood of a target subword after each round of expectation and maximisation
     """
-    lexicon = learn_lexicon(sources, targets, source_vocabulary, tell=tell)
+    lexicon = learn_lexicon(sources, targets, source_vocabulary, on_progress=on_progress)
     source_of = lexicon.sources
     counts = np.bincount(np.concatenate([np.asarray(row, dtype=np.int64) for row in targets]))
     always = np.union1d(np.argsort(-counts, kind="stable")[:frequent], np.array([EOS, *special]))

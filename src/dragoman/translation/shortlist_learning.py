@@ -66,7 +66,9 @@ class ShortlistCorpus:
             target_vocabulary=description.model.target_vocabulary,
         )
 
-    def learn(self, *, likely: int, frequent: int, tell: Callable[[int, float], None] | None = None) -> Shortlist:
+    def learn(
+        self, *, likely: int, frequent: int, on_progress: Callable[[int, float], None] | None = None
+    ) -> Shortlist:
         """Learn the shortlist; see `learn_shortlist`. `Shortlist.save` writes it beside the model."""
         joint = self.tokenizer.joint
         return learn_shortlist(
@@ -77,5 +79,5 @@ class ShortlistCorpus:
             special=[] if joint else self.tokenizer.target_bytes,
             likely=likely,
             frequent=frequent,
-            tell=tell,
+            on_progress=on_progress,
         )

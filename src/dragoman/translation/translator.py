@@ -13,7 +13,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import PairAnalyzer
 from dragoman.translation.assembly import translate_split
 from dragoman.translation.backend import inspectable_of, sampler_of
-from dragoman.translation.engine_choice import EngineName, PrecisionName
+from dragoman.translation.engine_selection import EngineName, PrecisionName
 from dragoman.translation.loading import load_parts
 from dragoman.translation.pieces import split_lines
 from dragoman.translation.results import LineProgress, Translation
@@ -109,7 +109,7 @@ class Translator(PairAnalyzer):
         sampling: SamplingConfig | None = None,
         prefixes: Sequence[str | bytes] | None = None,
         alignment: AlignmentHead | None = None,
-        tell: Callable[[LineProgress], None] | None = None,
+        on_progress: Callable[[LineProgress], None] | None = None,
     ) -> list[Translation]:
         """Return one translation for each line, in order.
 
@@ -119,11 +119,11 @@ class Translator(PairAnalyzer):
         prefixes   one for each line: what its output begins with ("" for nothing). The first piece of a line that is
                    split gets it. White space at its ends does not count. Not for models that write from right to left
         alignment  the head that says which word comes from which, if that is wanted; computed in torch
-        tell       is called again and again while a line of many pieces is translated
+        on_progress       is called again and again while a line of many pieces is translated
 
         Raises FloatingPointError when a model's probabilities are not numbers.
         """
-        return list(self._translations(lines, search, sampling, prefixes, alignment, tell))
+        return list(self._translations(lines, search, sampling, prefixes, alignment, on_progress))
 
     def _translations(
         self,
@@ -132,7 +132,7 @@ class Translator(PairAnalyzer):
         sampling: SamplingConfig | None,
         prefixes: Sequence[str | bytes] | None,
         alignment: AlignmentHead | None,
-        tell: Callable[[LineProgress], None] | None,
+        on_progress: Callable[[LineProgress], None] | None,
     ) -> Iterator[Translation]:
         split = split_lines(lines, prefixes, self.tokenizer, self.max_source_tokens, self.max_line_characters)
         # What is not possible is refused before the search.
@@ -144,7 +144,7 @@ class Translator(PairAnalyzer):
                 return self.backend.search(pieces, search)
             return sampler.sample(pieces, search, sampling)
 
-        yield from translate_split(split, find, self.tokenizer, align, tell)
+        yield from translate_split(split, find, self.tokenizer, align, on_progress)
 
     def translate_stream(
         self,
@@ -154,7 +154,7 @@ class Translator(PairAnalyzer):
         sampling: SamplingConfig | None = None,
         prefixes: Iterable[str | bytes] | None = None,
         alignment: AlignmentHead | None = None,
-        tell: Callable[[LineProgress], None] | None = None,
+        on_progress: Callable[[LineProgress], None] | None = None,
     ) -> Iterator[Translation]:
         """Yield one translation for each line, in order, from any number of lines; see `translate`.
 
@@ -166,7 +166,7 @@ class Translator(PairAnalyzer):
         pairs = ((line, "") for line in lines) if prefixes is None else with_prefixes(lines, prefixes)
         for some in portions(pairs):
             texts, begins = [line for line, _ in some], [prefix for _, prefix in some]
-            yield from self._translations(texts, search, sampling, begins, alignment, tell)
+            yield from self._translations(texts, search, sampling, begins, alignment, on_progress)
 
     def attention(
         self,

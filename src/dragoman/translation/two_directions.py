@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Self
 
 from dragoman.errors import SettingsError
-from dragoman.models.figures import Figure, summarise
+from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, Piece, Score
 from dragoman.search.torch_backend import TorchBackend
@@ -105,7 +105,9 @@ class TwoDirections:
             for there, back in zip(forward, backward, strict=True)
         ]
 
-    def figures(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Figure]:
+    def token_statistics(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> dict[str, TokenStatistic]:
         """What the models of both directions report of these pairs; see `TorchBackend.figures`."""
         backward = self._backward.reports(sources, [target[::-1] for target in targets])
         return summarise([*self._forward.reports(sources, targets), *backward])

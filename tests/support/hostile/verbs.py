@@ -94,7 +94,7 @@ def verbs_for(number: int, kind: str, compiled: bool) -> list[str]:
 
 def warm_up() -> None:
     """Import what the verbs import when they run, so that a forked process need not."""
-    import dragoman.alignment.choosing
+    import dragoman.alignment.head_ranking
     import dragoman.attention_page.map
     import dragoman.attention_page.page
     import dragoman.attention_page.report

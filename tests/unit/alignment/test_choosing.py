@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.alignment.choosing import AlignmentStudy, compare_with_lexicons, compare_with_reference
-from dragoman.alignment.gold import read_gold
+from dragoman.alignment.head_ranking import HeadRanking, rank_heads_by_lexicons, rank_heads_by_reference
 from dragoman.alignment.heads import AlignmentHead
+from dragoman.alignment.reference import read_reference_alignments
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError
 from dragoman.evaluation.alignment import Link, Reference
@@ -50,7 +50,7 @@ def corpus() -> list[Pair]:
     return [Pair(" ".join(each), " ".join(generator.sample(each, len(each))).upper()) for each in sentences]
 
 
-def check(study: AlignmentStudy) -> None:
+def check(study: HeadRanking) -> None:
     assert list(study.scores) == [GOOD, WORSE, WORST]
     assert study.best == GOOD
     assert study.scores[GOOD].error_rate == 0
@@ -61,7 +61,7 @@ def check(study: AlignmentStudy) -> None:
 def test_with_lexicons() -> None:
     long = Pair("a " * 7, "A " * 7)
     pairs = [long, *corpus()]
-    study = compare_with_lexicons(Heads(), pairs, compared=20)
+    study = rank_heads_by_lexicons(Heads(), pairs, compared=20)
     check(study)
     assert (study.pairs, study.lexicon_pairs) == (20, 300)
     assert study.links == sum(len(pair.source.split()) for pair in corpus()[:20])
@@ -73,7 +73,7 @@ def test_with_a_reference() -> None:
         Reference(frozenset(links), frozenset(links))
         for links in (by_head[GOOD] for by_head in Heads().alignments_by_head(pairs))
     ]
-    study = compare_with_reference(Heads(), pairs, references)
+    study = rank_heads_by_reference(Heads(), pairs, references)
     check(study)
     assert (study.pairs, study.lexicon_pairs) == (8, None)
     assert study.links == sum(len(reference.sure) for reference in references)
@@ -83,27 +83,27 @@ def test_what_cannot_be_compared_is_refused() -> None:
     long = Pair("a " * 7, "A " * 7)
     for pairs, compared in (([], 5), ([long], 5), (corpus(), 0), (corpus(), -1)):
         with pytest.raises(CorpusError, match=r"x\.tsv: no pairs to align"):
-            compare_with_lexicons(Heads(), pairs, compared=compared, where="x.tsv")
+            rank_heads_by_lexicons(Heads(), pairs, compared=compared, where="x.tsv")
     with pytest.raises(CorpusError, match="no pairs to align"):
-        compare_with_reference(Heads(), [], [])
+        rank_heads_by_reference(Heads(), [], [])
     none = Reference(frozenset(), frozenset())
     with pytest.raises(CorpusError, match=r"x\.tsv: pair 2 has more than 6 subwords"):
-        compare_with_reference(Heads(), [corpus()[0], long], [none, none], where="x.tsv")
+        rank_heads_by_reference(Heads(), [corpus()[0], long], [none, none], where="x.tsv")
     with pytest.raises(CorpusError, match="too few to judge a head by"):
-        compare_with_lexicons(Heads(), corpus()[:3], compared=3)
+        rank_heads_by_lexicons(Heads(), corpus()[:3], compared=3)
 
 
 def test_a_reference_is_read_with_its_pairs(tmp_path: Path) -> None:
     path = tmp_path / "gold.txt"
     path.write_text("0-0 1?1\n\n9-9\n")
     pairs = [Pair("a b", "A B"), Pair("a", "A")]
-    first, second = read_gold(path, pairs, "of x.tsv")
+    first, second = read_reference_alignments(path, pairs, "of x.tsv")
     assert sorted(first.sure) == [(0, 0)]
     assert sorted(first.possible) == [(0, 0), (1, 1)]
     assert not second.possible
     with pytest.raises(CorpusError, match=r"has 3 lines for 4 pairs of x\.tsv"):
-        read_gold(path, pairs * 2, "of x.tsv")
+        read_reference_alignments(path, pairs * 2, "of x.tsv")
     with pytest.raises(
         CorpusError, match=r"gold\.txt:3: there is no link 9-9: the source has 2 words and the target 2"
     ):
-        read_gold(path, [*pairs, pairs[0]], "of x.tsv")
+        read_reference_alignments(path, [*pairs, pairs[0]], "of x.tsv")

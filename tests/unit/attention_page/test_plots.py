@@ -11,9 +11,16 @@ from matplotlib.image import imread
 
 from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
-from dragoman.attention_page.plots import LONGEST, draw_head, draw_heads, draw_positions, draw_schedules, draw_study
+from dragoman.attention_page.plots import (
+    LONGEST,
+    draw_head,
+    draw_heads,
+    draw_measurements,
+    draw_positions,
+    draw_schedules,
+)
 from dragoman.attention_page.report import build_report, save_report, text_table
-from dragoman.attention_page.statistics import HeadFigures, HeadStudy, measure
+from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements, measure
 from dragoman.errors import CorpusError, ModelError, SettingsError
 from tests.support.made_attention import made_attention
 
@@ -78,13 +85,15 @@ def test_positions_and_schedules() -> None:
     assert "paper" in words_in(draw_schedules({"paper": [0.1, 0.2, 0.1]}, "svg"))
 
 
-def figures(attention: AttentionMap) -> HeadStudy:
+def figures(attention: AttentionMap) -> HeadMeasurements:
     measured = [
         each for kind, arrays in attention.kinds() for each in measure(arrays.weights, kind, attention.keys(kind))
     ]
     importance = [None if i == 0 else (-1) ** i * i / 100 for i in range(len(measured))]
-    heads = tuple(HeadFigures(statistics=each, importance=how) for each, how in zip(measured, importance, strict=True))
-    return HeadStudy(heads=heads, loss=1.5, sentences=2, target_tokens=9)
+    heads = tuple(
+        HeadMeasurement(statistics=each, importance=how) for each, how in zip(measured, importance, strict=True)
+    )
+    return HeadMeasurements(heads=heads, loss=1.5, sentences=2, target_tokens=9)
 
 
 def test_a_report_has_a_row_for_each_head_and_runs_nothing_of_its_title() -> None:
@@ -97,7 +106,7 @@ def test_a_report_has_a_row_for_each_head_and_runs_nothing_of_its_title() -> Non
     assert shown == sorted(shown, reverse=True)
     assert len(shown) == len(study.heads) - 1
     assert study.least_important(1) == [min(study.heads[1:], key=lambda each: each.importance or 0.0).statistics.head]
-    assert draw_study(study, "png").startswith(PNG)
+    assert draw_measurements(study, "png").startswith(PNG)
 
 
 def test_the_text_of_a_report_has_the_rows_of_its_page(tmp_path: Path) -> None:

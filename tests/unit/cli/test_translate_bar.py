@@ -27,7 +27,7 @@ def test_the_bar_moves_within_a_long_line(monkeypatch: pytest.MonkeyPatch, capfd
     def translations() -> Iterator[Translation]:
         yield DONE
         for pieces in (0, 64, 128):
-            bar.tell(LineProgress(pieces=pieces, characters=pieces * 50, all_characters=10_000))
+            bar.on_progress(LineProgress(pieces=pieces, characters=pieces * 50, all_characters=10_000))
             bar._progress.refresh()
         yield DONE
 
@@ -40,6 +40,6 @@ def test_the_bar_moves_within_a_long_line(monkeypatch: pytest.MonkeyPatch, capfd
 
 def test_no_bar_is_shown_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
     bar = _Bar("some engine")
-    bar.tell(LineProgress(pieces=0, characters=0, all_characters=10))
+    bar.on_progress(LineProgress(pieces=0, characters=0, all_characters=10))
     assert list(bar.watch(iter([DONE]))) == [DONE]
     assert capfd.readouterr().err == ""

@@ -16,7 +16,7 @@ from dragoman.evaluation.error_rates import (
     count_errors,
     doubling_bounds,
     exact_match,
-    score_symbols,
+    symbol_metrics,
 )
 from dragoman.evaluation.references import group_references
 from dragoman.evaluation.significance import Significance, resample
@@ -72,7 +72,7 @@ def test_the_nearest_reference_is_never_worse_than_the_first(output: str, refere
 @given(st.lists(st.tuples(ANY_TEXT | LINES, REFERENCES, LINES), min_size=1, max_size=6))
 def test_rates_lie_where_they_may_and_groups_make_the_whole(cases: list[tuple[str, list[str], str]]) -> None:
     outputs, references, sources = [list(column) for column in zip(*cases, strict=True)]
-    scores = score_symbols(outputs, references, sources)
+    scores = symbol_metrics(outputs, references, sources)
     rates = scores.rates
     assert rates.symbol_error_rate is None or rates.symbol_error_rate >= 0
     assert 0 <= rates.sequence_error_rate <= 100
@@ -135,12 +135,12 @@ def test_exact_match_is_sequence_accuracy_where_sources_differ(
 ) -> None:
     pairs = [(f"{number} {source}", reference) for number, (source, reference) in enumerate(pairs)]
     outputs = [data.draw(LINES | st.just(reference)) for _, reference in pairs]
-    scores = score_symbols(outputs, [[reference] for _, reference in pairs], [source for source, _ in pairs])
+    scores = symbol_metrics(outputs, [[reference] for _, reference in pairs], [source for source, _ in pairs])
     assert exact_match(outputs, pairs) == pytest.approx(scores.rates.sequence_accuracy)
 
 
 def test_scores_are_plain_json() -> None:
-    scores = score_symbols(["a b", "c"], [["a b"], ["d"]], ["1 2", "3"])
+    scores = symbol_metrics(["a b", "c"], [["a b"], ["d"]], ["1 2", "3"])
     read_back = json.loads(json.dumps(scores.to_json()))
     assert read_back == scores.to_json()
     rates = {"symbol_error_rate", "sequence_error_rate", "symbol_accuracy", "sequence_accuracy", "sequences", "symbols"}
@@ -158,7 +158,7 @@ def test_compared_rates_are_those_of_the_scores() -> None:
     systems = {"one": ["a b", "b", "d e"], "two": ["a b c", "b c d", ""]}
     result = compare_symbols(references, "one", systems, samples=20)
     for name, outputs in systems.items():
-        rates = score_symbols(outputs, references, ["s"] * 3).rates
+        rates = symbol_metrics(outputs, references, ["s"] * 3).rates
         assert of(result, name, "symbol error rate") == rates.symbol_error_rate
         assert of(result, name, "sequence error rate") == rates.sequence_error_rate
         assert of(result, name, "symbol accuracy") == rates.symbol_accuracy
@@ -168,12 +168,12 @@ def test_compared_rates_are_those_of_the_scores() -> None:
 
 def test_bad_requests() -> None:
     with pytest.raises(UserError, match="the outputs are 1, but 2 sources have references"):
-        score_symbols(["a"], [["a"], ["b"]], ["a"])
+        symbol_metrics(["a"], [["a"], ["b"]], ["a"])
     with pytest.raises(UserError, match="no lines"):
-        score_symbols([], [], [])
+        symbol_metrics([], [], [])
     for bounds in ((0, 5), (5, 5), (10, 5)):
         with pytest.raises(UserError, match="must rise"):
-            score_symbols(["a"], [["a"]], ["a"], length_bounds=bounds)
+            symbol_metrics(["a"], [["a"]], ["a"], length_bounds=bounds)
     with pytest.raises(UserError, match="the outputs of b are 0"):
         compare_symbols([["a"]], "a", {"a": ["a"], "b": []})
     with pytest.raises(UserError, match="samples >= 1"):
@@ -181,7 +181,7 @@ def test_bad_requests() -> None:
 
 
 def test_an_endless_output_is_counted() -> None:
-    rates = score_symbols(["a " * 100_000], [["b"]], ["x"]).rates
+    rates = symbol_metrics(["a " * 100_000], [["b"]], ["x"]).rates
     assert rates == ErrorRates(
         symbol_error_rate=10_000_000,
         sequence_error_rate=100,

@@ -10,14 +10,14 @@ from dragoman.evaluation.metrics import (
     TOKENIZERS,
     bleu_tokenizer_for,
     perplexity,
-    score_translations,
+    translation_metrics,
 )
 
 REFERENCES = ["The cat sat on the mat.", "It is a guide to action.", "Nothing else matters."]
 
 
 def test_a_perfect_translation() -> None:
-    scores = score_translations(REFERENCES, REFERENCES)
+    scores = translation_metrics(REFERENCES, REFERENCES)
     assert scores.bleu == pytest.approx(100)
     assert scores.chrf == pytest.approx(100)
     assert scores.ter == 0
@@ -27,19 +27,19 @@ def test_a_perfect_translation() -> None:
 def test_a_worse_translation_scores_worse() -> None:
     better = ["The cat sat on a mat.", *REFERENCES[1:]]
     worse = ["A dog sat on a mat.", *REFERENCES[1:]]
-    first, second = (score_translations(hypotheses, REFERENCES) for hypotheses in (better, worse))
+    first, second = (translation_metrics(hypotheses, REFERENCES) for hypotheses in (better, worse))
     assert 100 > first.bleu > second.bleu > 0
     assert 100 > first.chrf > second.chrf > 0
     assert 0 < first.ter < second.ter
 
 
 def test_the_order_of_lines_matters_and_case_too() -> None:
-    assert score_translations(REFERENCES[::-1], REFERENCES).bleu < 50
-    assert score_translations([line.upper() for line in REFERENCES], REFERENCES).bleu < 50
+    assert translation_metrics(REFERENCES[::-1], REFERENCES).bleu < 50
+    assert translation_metrics([line.upper() for line in REFERENCES], REFERENCES).bleu < 50
 
 
 def test_scores_are_plain_json() -> None:
-    scores = score_translations(REFERENCES, REFERENCES)
+    scores = translation_metrics(REFERENCES, REFERENCES)
     read_back = json.loads(json.dumps(scores.to_json()))
     assert read_back == scores.to_json()
     assert set(read_back) == {"bleu", "chrf", "ter", "sentences", "signatures"}
@@ -48,8 +48,8 @@ def test_scores_are_plain_json() -> None:
 
 def test_characters_count_where_there_are_no_spaces() -> None:
     hypotheses, references = ["打开客厅的灯。"], ["关闭客厅的灯。"]
-    words = score_translations(hypotheses, references)
-    characters = score_translations(hypotheses, references, tokenize="zh")
+    words = translation_metrics(hypotheses, references)
+    characters = translation_metrics(hypotheses, references, tokenize="zh")
     assert words.bleu == 0
     assert characters.bleu > 40
     assert words.ter == 100
@@ -60,30 +60,30 @@ def test_characters_count_where_there_are_no_spaces() -> None:
 
 @pytest.mark.parametrize("tokenize", TOKENIZERS)
 def test_every_tokenizer_works_here(tokenize: str) -> None:
-    assert score_translations(REFERENCES, REFERENCES, tokenize=tokenize).bleu == pytest.approx(100)
+    assert translation_metrics(REFERENCES, REFERENCES, tokenize=tokenize).bleu == pytest.approx(100)
 
 
 def test_strange_lines_are_scored() -> None:
     strange = ["", " ", "a\u2028b", "nul\0", "\ud800", "line\nfeed", "\t", "{name}", "x" * 100_000]
-    scores = score_translations(strange, strange[::-1])
+    scores = translation_metrics(strange, strange[::-1])
     assert scores.sentences == len(strange)
     assert all(math.isfinite(score) for score in (scores.bleu, scores.chrf, scores.ter))
-    assert score_translations([""] * 3, REFERENCES).bleu == 0
-    assert score_translations([""], [""]).ter == 0
+    assert translation_metrics([""] * 3, REFERENCES).bleu == 0
+    assert translation_metrics([""], [""]).ter == 0
 
 
 def test_lines_must_match() -> None:
     with pytest.raises(UserError, match="have 2 lines, the references 3"):
-        score_translations(REFERENCES[:2], REFERENCES)
+        translation_metrics(REFERENCES[:2], REFERENCES)
     with pytest.raises(UserError, match="no lines"):
-        score_translations([], [])
+        translation_metrics([], [])
 
 
 # These need packages or downloads that are not ours.
 @pytest.mark.parametrize("tokenize", ["", "ZH", "ja-mecab", "flores200", "spm"])
 def test_tokenizers_that_are_not_there(tokenize: str) -> None:
     with pytest.raises(UserError, match="choose from 13a, intl, zh, char, none"):
-        score_translations(REFERENCES, REFERENCES, tokenize=tokenize)
+        translation_metrics(REFERENCES, REFERENCES, tokenize=tokenize)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import UserError
 from dragoman.evaluation import rouge
-from dragoman.evaluation.rouge import LEAD, METRICS, compare_summaries, lead, lead_words, score_summaries
+from dragoman.evaluation.rouge import LEAD, METRICS, compare_summaries, lead, lead_words, summary_metrics
 
 # Words that Porter's algorithm leaves as they are.
 WORDS = st.lists(st.sampled_from(["cat", "sat", "mat", "red", "big"]), max_size=8)
@@ -34,7 +34,7 @@ def longest_common(a: list[str], b: list[str]) -> int:
 @settings(max_examples=60)
 @given(WORDS, WORDS)
 def test_scores_are_those_of_the_formulas(summary: list[str], reference: list[str]) -> None:
-    scores = score_summaries([" ".join(summary)], [[" ".join(reference)]], ["x"], samples=1)
+    scores = summary_metrics([" ".join(summary)], [[" ".join(reference)]], ["x"], samples=1)
     shares = {
         "rouge1": shared(summary, reference, 1),
         "rouge2": shared(summary, reference, 2),
@@ -52,14 +52,14 @@ def test_scores_are_those_of_the_formulas(summary: list[str], reference: list[st
 def test_any_text_is_scored(cases: list[tuple[str, list[str], str]]) -> None:
     summaries, references, sources = [list(column) for column in zip(*cases, strict=True)]
     for language in (None, "de", "zh", "ja"):
-        scores = score_summaries(summaries, references, sources, language=language, samples=2)
+        scores = summary_metrics(summaries, references, sources, language=language, samples=2)
         for side in (scores.rouge, scores.lead):
             assert all(0 <= value <= 100 for score in side.values() for value in (score.f1, score.recall))
         json.dumps(scores.to_json(), allow_nan=False)
 
 
 def test_the_best_reference_counts() -> None:
-    several = score_summaries(["red cat"], [["big mat", "red cat", "red mat"]], ["x"], samples=1)
+    several = summary_metrics(["red cat"], [["big mat", "red cat", "red mat"]], ["x"], samples=1)
     assert several.rouge["rouge2"].f1 == 100
 
 
@@ -70,7 +70,7 @@ def test_the_lead() -> None:
     assert lead_words([["a b", "a b c d"], ["a b c"]]) == 3
     assert lead_words([[""], [" "]]) == 1
     source = "the cat sat on the mat and slept"
-    scores = score_summaries(["dogs"], [["the cat sat"]], [source], samples=1)
+    scores = summary_metrics(["dogs"], [["the cat sat"]], [source], samples=1)
     assert (scores.lead["rouge1"].f1, scores.rouge["rouge1"].f1) == (100, 0)
 
 
@@ -89,14 +89,14 @@ def test_the_lead() -> None:
 def test_the_words_of_a_language(
     language: str | None, summary: str, reference: str, expected: float, signature: str
 ) -> None:
-    scores = score_summaries([summary], [[reference]], [""], language=language, samples=1)
+    scores = summary_metrics([summary], [[reference]], [""], language=language, samples=1)
     assert scores.rouge["rouge1"].f1 == pytest.approx(expected)
     assert f"|{signature}|" in scores.signature
     assert scores.unreadable == 0
 
 
 def test_references_that_cannot_be_read_are_counted_and_told() -> None:
-    scores = score_summaries(["猫", "cat"], [["猫です"], ["cat"]], ["", ""], samples=1)
+    scores = summary_metrics(["猫", "cat"], [["猫です"], ["cat"]], ["", ""], samples=1)
     assert scores.unreadable == 1
     assert scores.rouge["rouge1"].f1 == 50
     assert "knows (tok: above): 1; was the model" in scores.details()
@@ -105,7 +105,7 @@ def test_references_that_cannot_be_read_are_counted_and_told() -> None:
 def test_significance_is_of_the_scores() -> None:
     references = [["the cat sat"], ["a dog ran", "dogs run"]]
     sources = ["here the cat sat down", "dogs run far"]
-    scores = score_summaries(["the cat", "dogs"], references, sources, samples=50)
+    scores = summary_metrics(["the cat", "dogs"], references, sources, samples=50)
     by_name = {(c.metric, c.system): c for c in scores.significance.comparisons}
     for metric, key in METRICS.items():
         assert by_name[metric, "model"].score == pytest.approx(scores.rouge[key].f1)
@@ -119,11 +119,11 @@ def test_significance_is_of_the_scores() -> None:
 
 def test_bad_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="the summaries are 1, but 2"):
-        score_summaries(["a"], [["a"], ["b"]], ["a"])
+        summary_metrics(["a"], [["a"], ["b"]], ["a"])
     with pytest.raises(UserError, match="no lines"):
-        score_summaries([], [], [])
+        summary_metrics([], [], [])
     with pytest.raises(UserError, match="the summaries of b are 0"):
         compare_summaries([["a"]], "a", {"a": ["a"], "b": []})
     monkeypatch.setattr(rouge, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'dragoman\[summaries\]'"):
-        score_summaries(["a"], [["a"]], ["a"])
+        summary_metrics(["a"], [["a"]], ["a"])

@@ -9,8 +9,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from dragoman.errors import UserError
-from dragoman.evaluation.metrics import score_translations
-from dragoman.evaluation.significance import Comparison, Significance, paired_bootstrap
+from dragoman.evaluation.metrics import translation_metrics
+from dragoman.evaluation.significance import BootstrapResult, Significance, paired_bootstrap
 
 SENTENCES = 120
 
@@ -34,7 +34,7 @@ SIMILAR = spoil(REFERENCES, 0.19, seed=3)
 BETTER = spoil(REFERENCES, 0.05, seed=4)
 
 
-def of(result: Significance, system: str, metric: str = "BLEU") -> Comparison:
+def of(result: Significance, system: str, metric: str = "BLEU") -> BootstrapResult:
     (found,) = (c for c in result.comparisons if (c.system, c.metric) == (system, metric))
     return found
 
@@ -53,7 +53,7 @@ def test_rows_come_by_metric_and_system(result: Significance) -> None:
 
 
 def test_scores_are_those_of_evaluate(result: Significance) -> None:
-    scores = score_translations(BETTER, REFERENCES)
+    scores = translation_metrics(BETTER, REFERENCES)
     assert of(result, "better").score == pytest.approx(scores.bleu)
     assert of(result, "better", "chrF2").score == pytest.approx(scores.chrf)
     assert result.signatures == {

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from dragoman.errors import SettingsError
-from dragoman.evaluation.error_rates import SymbolScores
-from dragoman.evaluation.metrics import Scores
-from dragoman.evaluation.rouge import SummaryScores
+from dragoman.evaluation.error_rates import SymbolMetrics
+from dragoman.evaluation.metrics import TranslationMetrics
+from dragoman.evaluation.rouge import SummaryMetrics
 from dragoman.evaluation.task import Task, TaskOptions
 from dragoman.evaluation.tasks import TASKS, task_named
 
@@ -31,7 +31,7 @@ def test_lines_of_one_source_are_its_references(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "scores"), [("translation", Scores), ("symbols", SymbolScores), ("summary", SummaryScores)]
+    ("name", "scores"), [("translation", TranslationMetrics), ("symbols", SymbolMetrics), ("summary", SummaryMetrics)]
 )
 def test_every_kind_scores_and_compares(name: str, scores: type) -> None:
     task = task_named(name, PAIRS, TaskOptions(language="en"))
@@ -47,10 +47,10 @@ def test_every_kind_scores_and_compares(name: str, scores: type) -> None:
 
 def test_options_reach_the_scores() -> None:
     symbols = task_named("symbols", PAIRS, TaskOptions(length_bounds=(1, 5))).score(["x y", "z"], "one")
-    assert isinstance(symbols, SymbolScores)
+    assert isinstance(symbols, SymbolMetrics)
     assert [(group.shortest, group.longest) for group in symbols.by_length] == [(1, 1), (2, 2)]
     japanese = task_named("translation", [("a", "東京都")], TaskOptions(language="ja")).score(["東京都"], "one")
-    assert isinstance(japanese, Scores)
+    assert isinstance(japanese, TranslationMetrics)
     assert "tok:char" in japanese.signatures["bleu"]
 
 

@@ -272,7 +272,7 @@ def test_a_model_without_attention_says_so() -> None:
     with pytest.raises(ModelError, match="has no attention: there is nothing to see"):
         translator.attention("the lamp", "door")
     with pytest.raises(ModelError, match="has no attention: there are no heads"):
-        translator.study_heads([("the lamp", "door")])
+        translator.measure_heads([("the lamp", "door")])
     with pytest.raises(UserError, match="nothing to align words by"):
         translator.alignments_by_head([("the lamp", "door")])
 

@@ -172,7 +172,7 @@ def test_ponder_cost_by_hand(probability: float, most: int, steps: int, remainde
     tokens = batch()
     cost = model(*tokens).cost
     assert cost.item() == pytest.approx(0.25 * (15 + 18) * (steps + remainder), rel=1e-5)
-    found = model.figures(*tokens)
+    found = model.token_statistics(*tokens)
     assert found["encoder steps"].equal(torch.full((15,), float(steps)))
     assert found["decoder steps"].equal(torch.full((18,), float(steps)))
 
@@ -252,7 +252,7 @@ def test_halting_starts_with_two_steps() -> None:
         assert isinstance(part.depth, AdaptiveDepth)
         assert part.depth.halting.bias.tolist() == [1.0]
         assert part.depth.halting.weight.abs().max() > 0
-    found = torch.cat(list(model.figures(*batch(rows=5, length=20)).values()))
+    found = torch.cat(list(model.token_statistics(*batch(rows=5, length=20)).values()))
     assert 1.2 < found.mean() < 3.0
 
 
@@ -260,7 +260,7 @@ def test_fixed_depth() -> None:
     """Every real token takes all steps, and none costs anything."""
     model = build(halting="fixed", encoder_steps=4, decoder_steps=3, ponder_weight=1.0)
     tokens = batch()
-    found = model.figures(*tokens)
+    found = model.token_statistics(*tokens)
     assert model(*tokens).cost == 0
     assert found["encoder steps"].equal(torch.full((15,), 4.0))
     assert found["decoder steps"].equal(torch.full((18,), 3.0))
@@ -276,12 +276,12 @@ def test_padding_costs_nothing() -> None:
     model = build(halting="adaptive", ponder_weight=1.0).double().eval()
     source, source_mask, target, target_mask = batch()
     expected = model(source, source_mask, target, target_mask).cost
-    steps = model.figures(source, source_mask, target, target_mask)
+    steps = model.token_statistics(source, source_mask, target, target_mask)
     source, target = torch.where(source_mask, source, 19), torch.where(target_mask, target, 18)
     wider = F.pad(source, (0, 5)), F.pad(source_mask, (0, 5)), F.pad(target, (0, 3)), F.pad(target_mask, (0, 3))
     found = model(*wider).cost
     torch.testing.assert_close(found, expected)
-    for name, figures in model.figures(*wider).items():
+    for name, figures in model.token_statistics(*wider).items():
         assert figures.equal(steps[name])
 
 

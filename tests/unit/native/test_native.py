@@ -23,7 +23,7 @@ from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Piece
-from dragoman.translation.engine_choice import choose_engine
+from dragoman.translation.engine_selection import select_engine
 from dragoman.translation.translator import Translator
 from tests.support.native_models import (
     BUILDS,
@@ -185,14 +185,14 @@ def test_ids_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
 
 
 def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = choose_engine("auto", "auto", "cpu", [CONFIG])
+    choice = select_engine("auto", "auto", "cpu", [CONFIG])
     assert choice.build is not None
     assert choice.build.name == BUILDS[0].name
     assert choice.precision == BUILDS[0].default_precision
-    assert choose_engine("torch").build is None
-    assert "ensemble" in choose_engine("auto", "auto", "cpu", [CONFIG, CONFIG]).reason
+    assert select_engine("torch").build is None
+    assert "ensemble" in select_engine("auto", "auto", "cpu", [CONFIG, CONFIG]).reason
     batch_norm = replace(CONFIG, norm="batch")
-    assert "batch normalisation" in choose_engine("auto", "auto", "cpu", [batch_norm]).reason
+    assert "batch normalisation" in select_engine("auto", "auto", "cpu", [batch_norm]).reason
     for wrong, message in (
         ({"engine": "native", "configs": [batch_norm]}, "batch normalisation"),
         ({"engine": "torch", "precision": "int8"}, "needs the compiled engine"),
@@ -201,11 +201,11 @@ def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"precision": "int3"}, "unknown precision"),
     ):
         with pytest.raises(UserError, match=message):
-            choose_engine(**wrong)
+            select_engine(**wrong)
     monkeypatch.setattr(native, "builds", list)
-    assert "C++ compiler" in choose_engine("auto", "auto", "cpu", [CONFIG]).reason
+    assert "C++ compiler" in select_engine("auto", "auto", "cpu", [CONFIG]).reason
     with pytest.raises(UserError, match=r"C\+\+ compiler"):
-        choose_engine("native")
+        select_engine("native")
 
 
 def test_a_model_that_the_engine_does_not_take_is_translated_in_torch(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from dragoman.run.config import (
     Budget,
     CorpusSize,
     RunConfig,
-    choose_by_budget,
-    choose_by_size,
+    defaults_for_budget,
+    defaults_for_size,
     draft,
     model_config,
     read_settings,
@@ -37,7 +37,7 @@ def test_what_is_chosen_is_a_valid_run_for_every_size_and_budget(pairs: int, tra
 
 
 def test_the_budget_without_a_word_grows_with_the_corpus_within_bounds() -> None:
-    steps = [choose_by_budget(pairs, pairs // 100, Budget()).training.steps for pairs in (10, 20_000, 10**6, 10**9)]
+    steps = [defaults_for_budget(pairs, pairs // 100, Budget()).training.steps for pairs in (10, 20_000, 10**6, 10**9)]
     assert steps == [1000, 12_000, 30_000, 100_000]
 
 
@@ -64,8 +64,8 @@ def test_a_short_run_on_a_small_corpus_takes_muon_and_nothing_else_does() -> Non
 
 
 def test_many_characters_get_room_beside_the_words() -> None:
-    assert choose_by_size(20_000, characters=120).vocabulary_size == 4000
-    assert choose_by_size(20_000, characters=2500).vocabulary_size == 6000
+    assert defaults_for_size(20_000, characters=120).vocabulary_size == 4000
+    assert defaults_for_size(20_000, characters=2500).vocabulary_size == 6000
 
 
 @pytest.mark.parametrize("architecture", ["transformer", "universal", "recurrent", "convolutional"])

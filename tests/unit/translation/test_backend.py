@@ -14,7 +14,7 @@ from dragoman.search.results import Hypothesis, Piece
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.translation.backend import Backend
 from dragoman.translation.compiled import CompiledBackend
-from dragoman.translation.engine_choice import choose_engine
+from dragoman.translation.engine_selection import select_engine
 from dragoman.translation.translator import Translator
 from dragoman.translation.two_directions import TwoDirections
 from tests.support.small_translator import random_models, tokenizer, write_model
@@ -73,7 +73,7 @@ def test_a_translator_does_what_its_backend_can(name: str, samples: bool, scores
     sampling = SamplingConfig(seed=1)
     tried(samples, "write in one direction", lambda: translator.translate(["the"], search=SEARCH, sampling=sampling))
     not_scored = "scores .* are not available from this backend: copies"
-    tried(scores, not_scored, lambda: translator.score([pair]), lambda: translator.figures([pair]))
+    tried(scores, not_scored, lambda: translator.score([pair]), lambda: translator.token_statistics([pair]))
     tried(
         inspectable,
         "of one model, not of an ensemble",
@@ -82,7 +82,7 @@ def test_a_translator_does_what_its_backend_can(name: str, samples: bool, scores
         lambda: translator.alignments_by_head([pair]),
         lambda: translator.translate(["the"], search=SEARCH, alignment=HEAD),
         lambda: translator.attention(*pair),
-        lambda: translator.study_heads([pair]),
+        lambda: translator.measure_heads([pair]),
     )
     if not inspectable:
         # Before it is translated.
@@ -96,7 +96,7 @@ def test_what_cannot_be_aligned_is_refused_before_the_search(monkeypatch: pytest
         Translator(backend, tokenizer(), max_source_tokens=20).translate(["the lamp"], alignment=HEAD)
 
 
-@pytest.mark.skipif(choose_engine().build is None, reason="the compiled engine is not installed")
+@pytest.mark.skipif(select_engine().build is None, reason="the compiled engine is not installed")
 def test_a_compiled_backend_loads_torch_once_and_only_when_it_is_needed(tmp_path: Path) -> None:
     write_model(tmp_path, 0, right_to_left=False)
     loaded: Any = Translator.load(tmp_path, device="cpu", engine="native").backend

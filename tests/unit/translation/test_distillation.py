@@ -23,7 +23,7 @@ def test_what_was_split_cut_short_or_empty_is_left_out() -> None:
     search = SearchConfig(beam=1, max_length_factor=0, max_length_offset=4)
     tokens = [len(row) for row in translator.tokenizer.encode_source(["the lamp", "open the door now please", "off"])]
     assert tokens[1] > 4 >= max(tokens[0], tokens[2])
-    found = distill(translator, sources, search=search, tell=done.append)
+    found = distill(translator, sources, search=search, on_progress=done.append)
     assert found == [Pair("the lamp", "the lamp"), Pair("off", "off")]
     assert done == [1, 2, 3, 4, 5]
 

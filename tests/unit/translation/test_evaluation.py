@@ -61,7 +61,7 @@ def test_progress_is_told_and_outputs_are_given_before_anything_is_scored() -> N
         task_named("translation", PAIRS, TaskOptions()),
         search=SearchConfig(beam=1),
         keep=lambda outputs: events.append(len(outputs)),
-        tell=lambda done, total: events.append((done, total)),
+        on_progress=lambda done, total: events.append((done, total)),
     )
     assert events == [*((done, 4) for done in range(5)), 4, "score"]
 
@@ -69,7 +69,7 @@ def test_progress_is_told_and_outputs_are_given_before_anything_is_scored() -> N
 def test_a_comparison_is_with_another_model_by_the_same_search() -> None:
     told: list[tuple[int, int]] = []
     evaluation = found(beam=1)
-    same = evaluation.against(random_translator(), tell=lambda *at: told.append(at))
+    same = evaluation.against(random_translator(), on_progress=lambda *at: told.append(at))
     assert told[-1] == (4, 4)
     assert same.comparison is not None
     assert evaluation.comparison is None

@@ -82,7 +82,9 @@ def test_a_long_line_gives_what_its_pieces_give_whatever_is_translated_with_it()
     for sampling in (None, SamplingConfig(samples=2, seed=3)):
         translator = random_translator(max_source_tokens=10)
         told: list[LineProgress] = []
-        found = translator.translate([short[0], line, *short[1:]], search=GREEDY, sampling=sampling, tell=told.append)
+        found = translator.translate(
+            [short[0], line, *short[1:]], search=GREEDY, sampling=sampling, on_progress=told.append
+        )
         [alone] = translator.translate([line], search=GREEDY, sampling=sampling)
         assert found[1].text == alone.text
         assert found[1].pieces == alone.pieces > 2 * SEGMENTS_AT_ONCE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman import native
-from dragoman.translation.engine_choice import choose_engine
+from dragoman.translation.engine_selection import select_engine
 
 COMMAND = "-m pip install --no-cache-dir --force-reinstall --no-deps"
 
@@ -36,7 +36,7 @@ class Recorded:
 def test_the_command(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, named: str) -> None:
     monkeypatch.setattr(native, "builds", list)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Recorded(origin))
-    assert f"{COMMAND}{named})" in choose_engine().reason
+    assert f"{COMMAND}{named})" in select_engine().reason
 
 
 def test_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,4 +45,4 @@ def test_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(native, "builds", list)
     monkeypatch.setattr(importlib.metadata, "distribution", not_installed)
-    assert "setup.py build_ext --inplace" in choose_engine().reason
+    assert "setup.py build_ext --inplace" in select_engine().reason

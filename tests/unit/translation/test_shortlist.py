@@ -56,7 +56,7 @@ def learn(likely: int = 1, frequent: int = 0, joint: bool = False) -> Shortlist:
         special=[5],
         likely=likely,
         frequent=frequent,
-        tell=lambda number, likelihood: None,
+        on_progress=lambda number, likelihood: None,
     )
 
 
@@ -89,7 +89,7 @@ def test_expectation_maximisation_by_hand() -> None:
         special=[],
         likely=1,
         frequent=0,
-        tell=lambda number, likelihood: heard.append(likelihood),
+        on_progress=lambda number, likelihood: heard.append(likelihood),
     )
     assert shortlist.allowed([10], []) == [EOS, 20]
     assert shortlist.allowed([11], []) == [EOS, 21]
@@ -202,7 +202,7 @@ def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> N
     assert (len(corpus.sources), corpus.too_long, corpus.longest) == (2, 1, 12)
     assert corpus.targets == tokenizer().encode_target(["door", "off"])
     heard: list[int] = []
-    shortlist = corpus.learn(likely=3, frequent=0, tell=lambda number, _: heard.append(number))
+    shortlist = corpus.learn(likely=3, frequent=0, on_progress=lambda number, _: heard.append(number))
     assert heard == [1, 2, 3, 4, 5]
     [on], [off] = tokenizer().encode_source(["on"]), tokenizer().encode_target(["off"])
     # A joint vocabulary may copy.

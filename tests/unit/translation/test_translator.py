@@ -18,7 +18,7 @@ from dragoman.text import lines as lines_module
 from dragoman.text.segmenting import Segment, join, segment, sentences
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.translation.assembly import translate_split
-from dragoman.translation.engine_choice import EngineName, choose_engine
+from dragoman.translation.engine_selection import EngineName, select_engine
 from dragoman.translation.pieces import SplitLine
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -352,7 +352,7 @@ def test_four_hundred_tokens_in_one_piece() -> None:
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_outputs_of_four_hundred_tokens(tmp_path: Path, engine: EngineName) -> None:
-    if engine == "native" and choose_engine().build is None:
+    if engine == "native" and select_engine().build is None:
         pytest.skip("the compiled engine is not here")
     one = write_model(tmp_path / "one", 0)
     translator = Translator.load(one, device="cpu", engine=engine, max_source_tokens=420)
@@ -363,7 +363,7 @@ def test_outputs_of_four_hundred_tokens(tmp_path: Path, engine: EngineName) -> N
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_learned_positions_end_and_say_so(tmp_path: Path, engine: EngineName) -> None:
-    if engine == "native" and choose_engine().build is None:
+    if engine == "native" and select_engine().build is None:
         pytest.skip("the compiled engine is not here")
     config = replace(model_config(), positions="learned", max_positions=60)
     torch.manual_seed(0)

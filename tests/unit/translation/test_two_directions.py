@@ -15,7 +15,7 @@ from dragoman.attention_page.statistics import HeadStatistics, measure
 from dragoman.data.readers import Pair
 from dragoman.errors import UserError
 from dragoman.models.description import load_description
-from dragoman.models.figures import Figure
+from dragoman.models.token_statistics import TokenStatistic
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Piece
 from dragoman.search.torch_backend import TorchBackend
@@ -150,7 +150,7 @@ def test_what_needs_one_direction_says_so(tmp_path: Path) -> None:
         lambda: both.attention("door", "the lamp"),
         lambda: both.align([("door", "the lamp")], head),
         lambda: both.translate(["door"], alignment=head),
-        lambda: both.study_heads([("door", "the lamp")]),
+        lambda: both.measure_heads([("door", "the lamp")]),
         lambda: both.model,
     ):
         with pytest.raises(UserError, match="not of an ensemble"):
@@ -172,8 +172,8 @@ def test_figures_are_of_the_models_of_both_directions() -> None:
             return [{"first": torch.tensor([float(target[0]) for target in targets])}]
 
     forward, backward = (Reports.from_models(random_models(1), batch_tokens=200) for _ in range(2))
-    figures = TwoDirections(forward, backward).figures([[5], [6]], [[10, 20], [30, 40]])
-    assert figures == {"first": Figure(mean=25.0, maximum=40.0)}
+    figures = TwoDirections(forward, backward).token_statistics([[5], [6]], [[10, 20], [30, 40]])
+    assert figures == {"first": TokenStatistic(mean=25.0, maximum=40.0)}
 
 
 def test_the_direction_is_kept_in_the_description(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_heads_are_studied_along_the_diagonal_of_the_text(tmp_path: Path, monkey
         given.append(right_to_left)
         return measure(*arguments, right_to_left=right_to_left)
 
-    monkeypatch.setattr("dragoman.inspection.studies.measure", noted)
-    backward.study_heads([("door", "the lamp")])
+    monkeypatch.setattr("dragoman.inspection.head_measurements.measure", noted)
+    backward.measure_heads([("door", "the lamp")])
     assert given
     assert all(given)
 

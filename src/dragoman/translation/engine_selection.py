@@ -16,7 +16,7 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 
 
 @dataclass(frozen=True)
-class EngineChoice:
+class EngineSelection:
     """What searches.
 
     build      of the compiled engine; None: torch
@@ -29,12 +29,12 @@ class EngineChoice:
     reason: str = ""
 
 
-def choose_engine(
+def select_engine(
     engine: EngineName = "auto",
     precision: PrecisionName = "auto",
     device: str = "auto",
     configs: Sequence[ModelConfig] = (),
-) -> EngineChoice:
+) -> EngineSelection:
     """Choose the engine for models of these settings (several are an ensemble) on a device.
 
     Raises:
@@ -47,12 +47,12 @@ def choose_engine(
     builds = native.builds()
     reason = "torch was asked for" if engine == "torch" else _obstacle(builds, device, configs)
     if not reason:
-        return EngineChoice(builds[0], builds[0].default_precision if precision == "auto" else precision)
+        return EngineSelection(builds[0], builds[0].default_precision if precision == "auto" else precision)
     if engine == "native":
         raise SettingsError(f"the compiled engine cannot be used: {reason}")
     if precision not in ("auto", "fp32"):
         raise SettingsError(f"precision {precision} needs the compiled engine, which cannot be used: {reason}")
-    return EngineChoice(None, reason=reason)
+    return EngineSelection(None, reason=reason)
 
 
 def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[ModelConfig]) -> str:
@@ -97,6 +97,6 @@ def _reinstallation() -> str:
 
 
 def _has_gpu() -> bool:
-    from dragoman.device import choose_device
+    from dragoman.device import select_device
 
-    return choose_device("auto").type != "cpu"
+    return select_device("auto").type != "cpu"

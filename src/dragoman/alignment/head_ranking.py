@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dragoman.alignment.gold import LengthLimit, check_fit
 from dragoman.alignment.heads import AlignmentHead
 from dragoman.alignment.lexicon import lexical_links
+from dragoman.alignment.reference import LengthLimit, check_fit
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError
 from dragoman.evaluation.alignment import (
-    AlignmentScores,
+    AlignmentMetrics,
     Link,
     Reference,
+    alignment_metrics,
     diagonal,
-    score_alignments,
-    score_partial,
+    partial_alignment_metrics,
     words,
 )
 
@@ -33,7 +33,7 @@ class Aligner(LengthLimit, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignmentStudy:
+class HeadRanking:
     """How well the heads of a model align words.
 
     scores         of every head, the lowest error rate first
@@ -43,8 +43,8 @@ class AlignmentStudy:
     lexicon_pairs  the number of pairs from which the lexicons were learnt; None: compared with a reference
     """
 
-    scores: dict[AlignmentHead, AlignmentScores]
-    diagonal: AlignmentScores
+    scores: dict[AlignmentHead, AlignmentMetrics]
+    diagonal: AlignmentMetrics
     pairs: int
     links: int
     lexicon_pairs: int | None = None
@@ -55,9 +55,9 @@ class AlignmentStudy:
         return next(iter(self.scores))
 
 
-def compare_with_reference(
+def rank_heads_by_reference(
     aligner: Aligner, pairs: Sequence[Pair], references: Sequence[Reference], *, where: str = "the corpus"
-) -> AlignmentStudy:
+) -> HeadRanking:
     """Compare every head with a reference of the same pairs; `where` names the corpus in messages.
 
     Raises CorpusError when there are no pairs, or one is longer than the model takes.
@@ -65,12 +65,12 @@ def compare_with_reference(
     _check_any(pairs, where)
     check_fit(aligner, pairs, where)
     known = sum(len(each.sure) for each in references)
-    return _study(aligner, pairs, known, lambda found: score_alignments(found, references))
+    return _study(aligner, pairs, known, lambda found: alignment_metrics(found, references))
 
 
-def compare_with_lexicons(
+def rank_heads_by_lexicons(
     aligner: Aligner, pairs: Sequence[Pair], *, compared: int, where: str = "the corpus"
-) -> AlignmentStudy:
+) -> HeadRanking:
     """Compare every head with the links that two lexicons agree on, which are learnt from the pairs.
 
     Pairs longer than the model takes are left out.
@@ -90,23 +90,25 @@ def compare_with_lexicons(
             f"{where} has only {known} words whose translation is fairly sure, too few to judge a "
             f"head by ({FEWEST_LINKS} are needed): give more pairs, or a reference with --gold"
         )
-    return _study(aligner, some, known, lambda found: score_partial(found, agreed), lexicon_pairs=len(pairs))
+    return _study(
+        aligner, some, known, lambda found: partial_alignment_metrics(found, agreed), lexicon_pairs=len(pairs)
+    )
 
 
 def _study(
     aligner: Aligner,
     pairs: Sequence[Pair],
     known: int,
-    score: Callable[[Sequence[list[Link]]], AlignmentScores],
+    score: Callable[[Sequence[list[Link]]], AlignmentMetrics],
     *,
     lexicon_pairs: int | None = None,
-) -> AlignmentStudy:
+) -> HeadRanking:
     found: dict[AlignmentHead, list[list[Link]]] = {}
     for by_head in aligner.alignments_by_head(pairs):
         for head, links in by_head.items():
             found.setdefault(head, []).append(links)
     scores = {head: score(links) for head, links in found.items()}
-    return AlignmentStudy(
+    return HeadRanking(
         scores=dict(sorted(scores.items(), key=lambda each: each[1].error_rate)),
         diagonal=score([diagonal(len(words(pair.source)), len(words(pair.target))) for pair in pairs]),
         pairs=len(pairs),

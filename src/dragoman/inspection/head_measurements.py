@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from dragoman.attention_page.kinds import KINDS, Head, Kind
-from dragoman.attention_page.statistics import HeadFigures, HeadStatistics, HeadStudy, measure
+from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements, HeadStatistics, measure
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.errors import CorpusError, ModelError
 from dragoman.inspection.ablation import heads_of
@@ -27,14 +27,14 @@ class IdPair(NamedTuple):
     target_texts: tuple[str, ...]
 
 
-class StudyPairs(NamedTuple):
+class MeasuredPairs(NamedTuple):
     """Pairs to measure heads on, and the number of pairs that were read and left out."""
 
     pairs: list[Pair]
     left_out: int
 
 
-def read_study_pairs(corpus: str, limit: int, fits: Callable[[Sequence[Pair]], Sequence[bool]]) -> StudyPairs:
+def read_measured_pairs(corpus: str, limit: int, fits: Callable[[Sequence[Pair]], Sequence[bool]]) -> MeasuredPairs:
     """Read the first `limit` pairs of a corpus; leave out those with an empty side and those that do not fit.
 
     corpus  as on the command line: x.tsv, x.jsonl, or a.en,a.de
@@ -46,19 +46,19 @@ def read_study_pairs(corpus: str, limit: int, fits: Callable[[Sequence[Pair]], S
     pairs = [pair for pair, short in zip(read, fits(read), strict=True) if short and all(pair)]
     if not pairs:
         raise CorpusError(f"{corpus} has no pairs to measure on")
-    return StudyPairs(pairs, len(read) - len(pairs))
+    return MeasuredPairs(pairs, len(read) - len(pairs))
 
 
-def study_heads(
+def measure_heads(
     model: Seq2Seq,
     batches: Sequence[Sequence[IdPair]],
     *,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
     right_to_left: bool = False,
-) -> HeadStudy:
+) -> HeadMeasurements:
     """Measure every head on pairs in batches of similar lengths.
 
-    tell           called after each pass over the pairs, with the number of passes done and of all passes
+    on_progress           called after each pass over the pairs, with the number of passes done and of all passes
     right_to_left  see `measure`
 
     Raises ModelError when the model has no attention.
@@ -79,16 +79,16 @@ def study_heads(
     if not heads:
         raise ModelError("this model has no attention: there are no heads to measure")
     passes = len(heads) + 2
-    tell(1, passes)
+    on_progress(1, passes)
     loss = _loss(model, batches, [], tokens)
-    tell(2, passes)
+    on_progress(2, passes)
     importance: dict[Head, float] = {}
     for done, head in enumerate(heads, 3):
         importance[head] = _loss(model, batches, [head], tokens) - loss
-        tell(done, passes)
-    return HeadStudy(
+        on_progress(done, passes)
+    return HeadMeasurements(
         heads=tuple(
-            HeadFigures(statistics=_mean(some), importance=importance.get(head)) for head, some in sums.items()
+            HeadMeasurement(statistics=_mean(some), importance=importance.get(head)) for head, some in sums.items()
         ),
         loss=loss,
         sentences=sum(map(len, batches)),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.data.readers import Pair
-from dragoman.models.figures import Figure, summarise
+from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.models.transformer import Transformer
 from dragoman.run import train
 from dragoman.run.validator import Validator
@@ -36,7 +36,7 @@ def lengths(self: Transformer, source: Tensor, real: Tensor, target: Tensor, tar
 @pytest.fixture
 def reporting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transformers report the lengths of sentences."""
-    monkeypatch.setattr(Transformer, "figures", lengths)
+    monkeypatch.setattr(Transformer, "token_statistics", lengths)
 
 
 def expected() -> dict[str, object]:
@@ -46,15 +46,15 @@ def expected() -> dict[str, object]:
     return {"source length": (pytest.approx(mean), max(counts)), "one": (1.0, 1.0)}
 
 
-def plain(figures: dict[str, Figure]) -> dict[str, object]:
+def plain(figures: dict[str, TokenStatistic]) -> dict[str, object]:
     return {name: (figure.mean, figure.maximum) for name, figure in figures.items()}
 
 
 def test_the_mean_is_over_tokens_not_over_batches() -> None:
     batches = [{"steps": torch.tensor([1.0, 2.0, 6.0])}, {"steps": torch.tensor([3.0]), "other": torch.tensor([-2.0])}]
     assert summarise(batches) == {
-        "steps": Figure(mean=3.0, maximum=6.0),
-        "other": Figure(mean=-2.0, maximum=-2.0),
+        "steps": TokenStatistic(mean=3.0, maximum=6.0),
+        "other": TokenStatistic(mean=-2.0, maximum=-2.0),
     }
     assert summarise([]) == summarise([{}, {}]) == summarise([{"steps": torch.zeros(0)}]) == {}
 
@@ -67,16 +67,16 @@ def test_figures_that_are_no_numbers_become_null() -> None:
 
 
 def test_a_model_without_figures_shows_none() -> None:
-    assert random_translator().figures(PAIRS) == {}
-    assert random_translator().figures([]) == {}
+    assert random_translator().token_statistics(PAIRS) == {}
+    assert random_translator().token_statistics([]) == {}
     assert Validation(loss=1.0, scores={"bleu": 2.0}).figures_to_json() == {}
 
 
 @pytest.mark.usefixtures("reporting")
 def test_a_translator_reports() -> None:
-    assert plain(random_translator(batch_tokens=30).figures(PAIRS)) == expected()
+    assert plain(random_translator(batch_tokens=30).token_statistics(PAIRS)) == expected()
     # All members of an ensemble see the same sentences.
-    assert plain(random_translator(2).figures(PAIRS)) == expected()
+    assert plain(random_translator(2).token_statistics(PAIRS)) == expected()
 
 
 @pytest.mark.usefixtures("reporting")
@@ -87,7 +87,7 @@ def test_a_validator_reports() -> None:
 
 
 def test_progress_keeps_figures_and_that_of_earlier_versions_is_read() -> None:
-    figures = {"encoder steps": Figure(mean=2.5, maximum=6.0)}
+    figures = {"encoder steps": TokenStatistic(mean=2.5, maximum=6.0)}
     scores = {"bleu": 2.0, "chrf": 3.0, "exact_match": 4.0}
     samples = (Sample("a", "b", "c"),)
     progress = Progress(best=Validation(loss=1.0, scores=scores, samples=samples, figures=figures))

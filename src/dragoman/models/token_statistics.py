@@ -1,4 +1,4 @@
-"""Figures of tokens that models report (`Seq2Seq.figures`), summed up over many of them."""
+"""Figures of tokens that models report (`Seq2Seq.token_statistics`), summed up over many of them."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class TokenStatistic:
     """A figure of tokens, such as the steps that a model took for each: mean and maximum over the tokens."""
 
     mean: float
@@ -21,7 +21,7 @@ class Figure:
         return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
-def summarise(batches: Iterable[Mapping[str, Float[Tensor, " _"]]]) -> dict[str, Figure]:
+def summarise(batches: Iterable[Mapping[str, Float[Tensor, " _"]]]) -> dict[str, TokenStatistic]:
     """Mean and maximum of each figure over the tokens of all batches; none for a figure without a token."""
     found: dict[str, list[Tensor]] = {}
     for batch in batches:
@@ -35,5 +35,5 @@ def summarise(batches: Iterable[Mapping[str, Float[Tensor, " _"]]]) -> dict[str,
     for name, batch_totals in found.items():
         # batches x [3] -> [3, batches]
         sums, maxima, counts = torch.stack(batch_totals, dim=1).cpu()
-        figures[name] = Figure(mean=float(sums.sum() / counts.sum()), maximum=float(maxima.max()))
+        figures[name] = TokenStatistic(mean=float(sums.sum() / counts.sum()), maximum=float(maxima.max()))
     return figures

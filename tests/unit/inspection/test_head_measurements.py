@@ -8,10 +8,10 @@ import pytest
 from dragoman.attention_page.kinds import Head
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError, SettingsError
-from dragoman.evaluation.metrics import score_translations
+from dragoman.evaluation.metrics import translation_metrics
+from dragoman.inspection.head_measurements import IdPair, measure_heads, read_measured_pairs
 from dragoman.inspection.heads import heads_off
 from dragoman.inspection.pruning import heads_to_prune, prune
-from dragoman.inspection.studies import IdPair, read_study_pairs, study_heads
 from tests.support.small_translator import random_models, random_translator, tokenizer
 
 PAIRS = [("the lamp is on", "the door is open"), ("wait", "now"), ("turn off", "turn on the light")]
@@ -28,8 +28,8 @@ def test_over_a_corpus_figures_are_means_over_queries_and_importance_is_what_is_
         )
     ]
     heard: list[tuple[int, int]] = []
-    study = study_heads(model, [pairs[:2], pairs[2:]], tell=lambda done, passes: heard.append((done, passes)))
-    alone = study_heads(model, [[pair] for pair in pairs], tell=lambda *_: None)
+    study = measure_heads(model, [pairs[:2], pairs[2:]], on_progress=lambda done, passes: heard.append((done, passes)))
+    alone = measure_heads(model, [[pair] for pair in pairs], on_progress=lambda *_: None)
     assert heard[-1] == (len(study.heads) + 2, len(study.heads) + 2)
     assert study.sentences == 3
     assert study.target_tokens == sum(len(pair.target) + 1 for pair in pairs)
@@ -56,12 +56,12 @@ def test_pairs_to_measure_on_have_two_sides_and_fit(tmp_path: Path) -> None:
         asked.extend(pairs)
         return [pair.source != "far too long" for pair in pairs]
 
-    pairs, left_out = read_study_pairs(str(corpus), 4, fits)
+    pairs, left_out = read_measured_pairs(str(corpus), 4, fits)
     assert pairs == [Pair("the lamp", "the door"), Pair("wait", "now")]
     assert left_out == 2
     assert len(asked) == 4
     with pytest.raises(CorpusError, match="has no pairs to measure on"):
-        read_study_pairs(str(corpus), 4, lambda pairs: [False] * len(pairs))
+        read_measured_pairs(str(corpus), 4, lambda pairs: [False] * len(pairs))
 
 
 def test_bleu_is_of_the_translations_with_and_without_the_heads() -> None:
@@ -80,12 +80,12 @@ def test_bleu_is_of_the_translations_with_and_without_the_heads() -> None:
     pruned = prune(translator.model, off, list(zip(sources, whole, strict=True)), translate, target_language="en")
     assert pruned.heads == tuple(off)
     assert pruned.before == pytest.approx(100)
-    assert pruned.after == score_translations(without, whole).bleu < 100
+    assert pruned.after == translation_metrics(without, whole).bleu < 100
     assert translate(sources) == whole
 
 
 def test_a_head_must_be_left() -> None:
-    study = random_translator().study_heads(PAIRS)
+    study = random_translator().measure_heads(PAIRS)
     assert heads_to_prune(study, 11) == study.least_important(11)
     assert study.removable == 12
     with pytest.raises(SettingsError, match="the model has 12 heads, and one must be left"):

@@ -22,7 +22,7 @@ class LengthLimit(Protocol):
         """Say of each pair whether it is within the limit."""
 
 
-def read_gold(path: Path, pairs: Sequence[Pair], whose: str) -> list[Reference]:
+def read_reference_alignments(path: Path, pairs: Sequence[Pair], whose: str) -> list[Reference]:
     """Read the reference of each of `pairs` from a file in Pharaoh's format.
 
     whose  says in messages which pairs these are: "of test.tsv"
