@@ -10,6 +10,7 @@ from dragoman.evaluation.task import Task, TaskOptions, TextPair
 
 if TYPE_CHECKING:
     from dragoman.evaluation.error_rates import SymbolMetrics
+    from dragoman.evaluation.metrics import TranslationMetrics
     from dragoman.evaluation.rouge import SummaryMetrics
     from dragoman.evaluation.significance import Significance
 
