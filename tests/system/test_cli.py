@@ -75,8 +75,8 @@ def test_translate_gives_a_line_for_each_line(
     assert translated[7:9] == ["nine " * 2999 + "nine", "x" * 20_000]
     assert b"line 4: not UTF-8" in errors
     assert b"line 7: a sentence longer than any in training was split" in errors
-    assert b"line 8: 14,999 of its characters were copied, not translated" in errors
-    assert b"line 9: more characters than --max-line-characters; the line was copied, not translated" in errors
+    assert b"line 8: 14,999 characters were copied without translation" in errors
+    assert b"line 9: longer than --max-line-characters; the line was copied without translation" in errors
 
 
 def test_score_gives_a_line_for_each_pair_even_one_that_is_too_long(

@@ -141,7 +141,7 @@ def test_words_are_aligned_by_the_head_that_was_found(
     assert dragoman(monkeypatch, "align", model, workplace / "train.tsv", "--pairs", "100") == 0
     assert "links that lexicons of 600 pairs agree on" in capsys.readouterr().out
 
-    assert dragoman(monkeypatch, "align", model, test, "--gold", gold) == 0
+    assert dragoman(monkeypatch, "align", model, test, "--reference", gold) == 0
     out = capsys.readouterr().out
     assert "diagonal" in out
     assert (model / "alignment.json").exists()
@@ -175,7 +175,7 @@ def test_a_reference_that_does_not_fit_is_refused(
     message: str,
 ) -> None:
     (tmp_path / "gold.txt").write_text(lines)
-    arguments = (workplace / "model", workplace / "test.tsv", "--gold", tmp_path / "gold.txt")
+    arguments = (workplace / "model", workplace / "test.tsv", "--reference", tmp_path / "gold.txt")
     assert dragoman(monkeypatch, "align", *arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -187,6 +187,6 @@ def test_a_pair_that_is_too_long_to_align_is_named(
     AlignmentHead(layer=0, head=0, read=False).save(workplace / "model")
     (tmp_path / "long.tsv").write_text("one\teins\n" + "one " * 500 + "\teins\n")
     (tmp_path / "gold.txt").write_text("0-0\n0-0\n")
-    option = "--gold" if verb == "align" else "--alignment"
+    option = "--reference" if verb == "align" else "--alignment"
     assert dragoman(monkeypatch, verb, workplace / "model", tmp_path / "long.tsv", option, tmp_path / "gold.txt") == 2
     assert "pair 2 has more than" in capsys.readouterr().err

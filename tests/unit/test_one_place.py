@@ -83,13 +83,18 @@ GREET = '''
 """dragoman greet"""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tyro.conf import Positional
+
+from dragoman.cli.examples import Example
 
 
 @dataclass(frozen=True, kw_only=True)
 class Greet:
     """Say hello to somebody."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (Example("Greet", "dragoman greet world"),)
 
     whom: Positional[str]
     """Whom to greet."""
@@ -113,7 +118,8 @@ def test_a_verb_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> None:
         after="from dragoman.cli.evaluate import Evaluate, Score",
     )
     assert scratch.run("greet", "world", "--loudly") == "HELLO WORLD\n"
-    assert "Say hello to somebody." in scratch.run("--help").splitlines()[-2]
+    assert "Say hello to somebody." in scratch.run("--help")
+    assert scratch.run("greet", "--help").endswith("Examples:\n  # Greet\n  dragoman greet world\n")
 
 
 LENGTHS = '''

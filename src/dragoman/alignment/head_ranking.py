@@ -88,7 +88,7 @@ def rank_heads_by_lexicons(
     if known < FEWEST_LINKS:
         raise CorpusError(
             f"{where} has only {known} words whose translation is fairly sure, too few to judge a "
-            f"head by ({FEWEST_LINKS} are needed): give more pairs, or a reference with --gold"
+            f"head by ({FEWEST_LINKS} are needed): give more pairs, or a reference with --reference"
         )
     return _study(
         aligner, some, known, lambda found: partial_alignment_metrics(found, agreed), lexicon_pairs=len(pairs)

@@ -1,4 +1,4 @@
-"""The command line: one verb per job. No other room knows of it."""
+"""The command line: one verb per job. No other room imports it."""
 
 import errno
 import logging
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import tyro
 
@@ -14,10 +14,11 @@ from dragoman import __version__
 from dragoman.cli.align import Align
 from dragoman.cli.attention import Attention
 from dragoman.cli.compare import Compare
-from dragoman.cli.corpus import Corpus
+from dragoman.cli.corpus import ACTIONS, Corpus
 from dragoman.cli.distill import Distill
 from dragoman.cli.doctor import Doctor
 from dragoman.cli.evaluate import Evaluate, Score
+from dragoman.cli.examples import Example, examples_text
 from dragoman.cli.quantize import Quantize
 from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
@@ -28,13 +29,15 @@ from dragoman.streams import OutputError, drop_output
 
 
 class Verb(Protocol):
-    """What a verb of the command line is: a dataclass of its options, and a method that does the work."""
+    """Verb of the command line: a dataclass whose fields are the arguments and options."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]]
 
     def run(self) -> None:
-        """Do what the verb says; heavy imports (torch) are inside, so that --help answers at once."""
+        """Do the work. Slow imports (torch) are inside, so that --help is printed at once."""
 
 
-# The verbs, in the order of --help. A new one is a file of this room and a line here.
+# The verbs, in the order of --help. To add one, write a file in this room and a line here.
 VERBS: dict[str, type[Verb]] = {
     "train": Train,
     "translate": Translate,
@@ -51,15 +54,18 @@ VERBS: dict[str, type[Verb]] = {
 }
 
 
+EXAMPLES = (*Train.EXAMPLES[:1], *Translate.EXAMPLES[:1])
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments say; return 0, or 1 (failure), 2 (the user's mistake), or what a verb exits with."""
+    """Run the command line; return its exit status: 0, 1 (failure), 2 (user's mistake), or the status of the verb."""
     status = 0
     try:
         status = _run(arguments)
         sys.stdout.flush()
     except OutputError as error:
         drop_output()
-        # A reader (head, less) that has seen enough is no failure.
+        # A reader such as head or less that closes the pipe early is not a failure.
         if error.errno != errno.EPIPE:
             complain(error)
             status = status or 1
@@ -67,16 +73,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def read_arguments(arguments: Sequence[str]) -> Verb:
-    """Return the verb that the command line names, with its options; exit with 2 when they fit no verb."""
+    """Parse the arguments into a verb with its options; exit with status 2 when they are invalid."""
     escaped = [printable(argument) for argument in arguments]
     if escaped != list(arguments):
-        # What is wrong is then reported in a form that can be printed.
+        # Report mistakes with characters that are safe to print.
         _parse(escaped)
     return _parse(arguments)
 
 
 def log_as_messages() -> None:
-    """Let what the package logs be printed like its other messages."""
+    """Print the log records of the package like its other messages."""
     logger = logging.getLogger("dragoman")
     logger.addHandler(_Messages())
     logger.propagate = False
@@ -94,7 +100,7 @@ def _run(arguments: Sequence[str]) -> int:
         else:
             read_arguments(arguments).run()
     except SystemExit as leaving:
-        # After --help, an argument that fits nothing, or a training that was stopped.
+        # After --help, an invalid argument, or a training run that was stopped.
         return leaving.code if isinstance(leaving.code, int) else 0
     except OutputError:
         raise
@@ -109,11 +115,25 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> Verb:
     verbs: list[Any] = [Annotated[cls, tyro.conf.subcommand(name)] for name, cls in VERBS.items()]
-    verb: Verb = tyro.cli(
-        reduce(or_, verbs),
-        prog="dragoman",
-        args=arguments,
-        description="Train, run and measure translation models on your own translations.",
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff, tyro.conf.UseAppendAction),
-    )
+    try:
+        verb: Verb = tyro.cli(
+            reduce(or_, verbs),
+            prog="dragoman",
+            args=arguments,
+            description="Train a translation model on your own translations, use it, measure it and look inside it.",
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff, tyro.conf.UseAppendAction),
+        )
+    except SystemExit as leaving:
+        if leaving.code == 0:
+            # tyro has printed the help; it has no place for examples at the end.
+            print(examples_text(_examples(arguments)))
+        raise
     return verb
+
+
+def _examples(arguments: Sequence[str]) -> tuple[Example, ...]:
+    """Return the examples of the verb, or of the action of `corpus`, whose help was requested."""
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    if names[:1] == ["corpus"] and names[1:2] and names[1] in ACTIONS:
+        return ACTIONS[names[1]].EXAMPLES
+    return VERBS[names[0]].EXAMPLES if names else EXAMPLES

@@ -1,33 +1,34 @@
 """dragoman align"""
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
-from tyro.conf import Positional
-
+from dragoman.cli.examples import Example
+from dragoman.cli.options import CorpusName, Count, Device, ModelDirectory, OptionalFile
 from dragoman.printing import printable
 
 
 @dataclass(frozen=True, kw_only=True)
 class Align:
-    """Find the head whose attention aligns words best, for `dragoman translate --alignment`."""
+    """Find the attention head that aligns words best, for `dragoman translate --alignment`."""
 
-    model: Positional[Path]
-    """A model directory; the choice is written into it."""
-    corpus: Positional[str]
-    """Pairs, such as those of training: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
-    gold: Path | None = None
-    """A reference in Pharaoh's format, a line for each pair: 0-0 is sure, 0?0 possible. Without one, a lexicon is
-    learnt from the corpus in both directions, and what both agree on serves as reference."""
-    pairs: int = 500
-    """Judge the heads by so many pairs, the first ones."""
-    lexicon_pairs: int = 50_000
-    """Learn the lexicon from so many pairs at most."""
-    device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Select a head with the training corpus, without a reference", "dragoman align models/mine mine.tsv"),
+        Example("Select it with reference alignments", "dragoman align models/mine test.tsv --reference test.pharaoh"),
+    )
+
+    model: ModelDirectory
+    corpus: CorpusName
+    reference: OptionalFile = None
+    """Reference alignments (Pharaoh format, one line per pair: 0-0 sure, 0?0 possible); by default learned lexicons."""
+    pairs: Count = 500
+    """Number of leading pairs used to rank heads."""
+    lexicon_pairs: Count = 50_000
+    """Maximum number of pairs from which the lexicons are learned."""
+    device: Device = "auto"
 
     def run(self) -> None:
-        """Compare the heads, print the best, write the very best."""
+        """Rank the heads, print the best five, and write the best into the model directory."""
         from itertools import islice
 
         from dragoman.alignment.head_ranking import rank_heads_by_lexicons, rank_heads_by_reference
@@ -38,23 +39,25 @@ class Align:
 
         translator = Translator.load(self.model, device=self.device, engine="torch")
         corpus = read_pairs(parse_corpus(self.corpus))
-        if self.gold is not None:
+        if self.reference is not None:
             pairs = list(islice(corpus, max(0, self.pairs)))
-            references = read_reference_alignments(self.gold, pairs, f"of {self.corpus}")
-            study = rank_heads_by_reference(translator, pairs, references, where=self.corpus)
+            references = read_reference_alignments(self.reference, pairs, f"of {self.corpus}")
+            ranking = rank_heads_by_reference(translator, pairs, references, where=self.corpus)
         else:
             pairs = list(islice(corpus, max(0, self.pairs, self.lexicon_pairs)))
-            study = rank_heads_by_lexicons(translator, pairs, compared=self.pairs, where=self.corpus)
+            ranking = rank_heads_by_lexicons(translator, pairs, compared=self.pairs, where=self.corpus)
         print(f"{'AER':>6} {'precision':>10} {'recall':>7}")
-        for name, score in [*list(study.scores.items())[:5], ("diagonal", study.diagonal)]:
-            print(f"{100 * score.error_rate:6.1f} {100 * score.precision:10.1f} {100 * score.recall:7.1f}   {name}")
-        compared_with = (
+        for head, metrics in [*list(ranking.scores.items())[:5], ("diagonal", ranking.diagonal)]:
+            print(
+                f"{100 * metrics.error_rate:6.1f} {100 * metrics.precision:10.1f} {100 * metrics.recall:7.1f}   {head}"
+            )
+        reference_links = (
             "links of the reference"
-            if study.lexicon_pairs is None
-            else f"links that lexicons of {study.lexicon_pairs:,} pairs agree on"
+            if ranking.lexicon_pairs is None
+            else f"links on which lexicons of {ranking.lexicon_pairs:,} pairs agree"
         )
         print(
-            f"on the first {study.pairs:,} pairs of {printable(self.corpus)}, judged by {study.links:,} {compared_with}"
+            f"first {ranking.pairs:,} pairs of {printable(self.corpus)}, ranked by {ranking.links:,} {reference_links}"
         )
-        study.best.save(self.model)
-        print(f"{printable(self.model / ALIGNMENT_FILE)}: {study.best}")
+        ranking.best.save(self.model)
+        print(f"{printable(self.model / ALIGNMENT_FILE)}: {ranking.best}")

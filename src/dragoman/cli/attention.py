@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from dragoman.attention_page.kinds import Kind
+from dragoman.cli.examples import Example
+from dragoman.cli.options import Count, Device, Flag, ModelDirectory, OptionalCount, OptionalFile, OptionalText
 from dragoman.errors import SettingsError, StorageError
 from dragoman.printing import printable
 
@@ -21,67 +23,96 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
-    """See where a model looks: every layer, every head, as a page, a picture or numbers; or figures over a corpus."""
+class PageOptions:
+    """Show one sentence as a page (--out page.html, or --serve)."""
 
-    model: Positional[Path]
-    """A model directory."""
-    text: Positional[str]
-    """A sentence; with --report, a corpus: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst)."""
-    out: Path | None = None
-    """What to write: page.html (to look at, no network needed), picture.png, picture.svg, arrays.npz, numbers.json."""
-    target: str | None = None
-    """The translation to show; the model's own if not given."""
-    words: bool = False
-    """Put subwords together to words (of all but the page, which shows both)."""
+    target: OptionalText = None
+    """Translation to show; the model's own by default."""
+    quick: Flag = False
+    """Skip translating without each head, which takes as long as several translations."""
+    serve: Flag = False
+    """Serve the page on this machine instead of writing a file; several heads can then be switched off together."""
+    port: Count = 0
+    """Port of --serve; 0 selects a free one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """Draw one sentence as a picture (--out picture.png or .svg) or write arrays (.npz, .json)."""
+
+    words: Flag = False
+    """Join subwords into words. The page always offers both."""
     kind: Kind = "encoder_decoder"
-    """Of a picture: which attention."""
-    layer: int | None = None
-    """Of a picture: this layer, from 1, with --head; all heads of all layers if not given."""
-    head: int | None = None
-    """Of a picture: this head, from 1."""
-    serve: bool = False
-    """Show the page at an address of this machine instead, where several heads can be switched off together."""
-    port: int = 0
-    """Of --serve; 0 takes one that is free."""
-    quick: bool = False
-    """Of a page: leave out what happens without each head, which takes as long as some translations."""
-    report: Path | None = None
-    """Write figures of every head over the corpus to this page, and print them."""
-    prune: int = 0
-    """Of --report: switch the so many least important heads off, and translate the corpus with and without them."""
-    sentences: int = 500
-    """Of --report: read so many pairs at most."""
-    device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Attention to draw."""
+    layer: OptionalCount = None
+    """Layer to draw, from 1 (requires --head); all layers by default."""
+    head: OptionalCount = None
+    """Head to draw, from 1 (requires --layer); all heads by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Measure every head over a corpus."""
+
+    report: OptionalFile = None
+    """Write the measurements of every head over the corpus to this page, and print them."""
+    prune: Count = 0
+    """Number of least important heads to switch off; prints BLEU of the corpus with and without them."""
+    sentences: Count = 500
+    """Maximum number of pairs to read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """Show the attention of every layer and head for a sentence, or measure every head over a corpus."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Write a page that opens offline in any browser",
+            'dragoman attention models/mine "Turn off the light." --out page.html',
+        ),
+        Example("Measure every head over a corpus", "dragoman attention models/mine test.tsv --report heads.html"),
+    )
+
+    model: ModelDirectory
+    text: Annotated[Positional[str], arg(metavar="TEXT")]
+    """Sentence to translate; with --report, a corpus (x.tsv, x.jsonl or a.en,a.de)."""
+    out: OptionalFile = None
+    """File to write: page.html, picture.png, picture.svg, arrays.npz or numbers.json."""
+    device: Device = "auto"
+    page: PageOptions = PageOptions()
+    picture: PictureOptions = PictureOptions()
+    report: ReportOptions = ReportOptions()
 
     def run(self) -> None:
-        """One sentence, or a corpus."""
+        """Write or serve the page of one sentence, or the report on a corpus."""
         from dragoman.attention_page.map import check_suffix
         from dragoman.translation.translator import Translator
 
-        if [self.out is not None, self.report is not None, self.serve].count(True) != 1:
+        if [self.out is not None, self.report.report is not None, self.page.serve].count(True) != 1:
             raise SettingsError(
-                "give --out page.html for one sentence, --serve to look at it here, or --report report.html for a "
-                "corpus"
+                "use exactly one of --out page.html (one sentence), --serve (one sentence, in a local browser) and "
+                "--report report.html (a corpus)"
             )
-        if (self.layer is None) != (self.head is None):
-            raise SettingsError("--layer and --head go together: give both for one head, none for all")
-        if self.prune and self.report is None:
-            raise SettingsError("--prune needs --report and a corpus")
-        if self.serve:
+        if (self.picture.layer is None) != (self.picture.head is None):
+            raise SettingsError(
+                "--layer and --head require each other: give both to draw one head, neither to draw all"
+            )
+        if self.report.prune and self.report.report is None:
+            raise SettingsError("--prune requires --report and a corpus")
+        if self.page.serve:
             self._serve(Translator.load(self.model, device=self.device))
             return
-        path = self.out or self.report
+        path = self.out or self.report.report
         assert path is not None
         if self.out is not None:
             check_suffix(path)
         if not path.parent.is_dir():
-            raise StorageError(f"{path}: there is no directory {path.parent} to write into")
+            raise StorageError(f"{path}: cannot write: the directory {path.parent} does not exist")
         if self.out is not None:
             self._sentence(Translator.load(self.model, device=self.device), self.out)
         else:
-            # Heads are switched off in torch, which must then be what translates.
+            # Heads can be switched off in torch only.
             self._corpus(Translator.load(self.model, device=self.device, engine="torch"), path)
 
     def _sentence(self, translator: Translator, out: Path) -> None:
@@ -91,51 +122,54 @@ class Attention:
         page = out.suffix == ".html"
         attention = translator.attention(
             self.text,
-            self.target,
+            self.page.target,
             details=out.suffix in WITH_DETAILS,
-            without_heads=page and not self.quick,
+            without_heads=page and not self.page.quick,
         )
-        if self.words and not page:
+        if self.picture.words and not page:
             attention = attention.words()
-        head = None if self.layer is None or self.head is None else Head(self.kind, self.layer - 1, self.head - 1)
+        kind, layer, number = self.picture.kind, self.picture.layer, self.picture.head
+        head = None if layer is None or number is None else Head(kind, layer - 1, number - 1)
         with _written(out):
-            attention.save(out, kind=self.kind, head=head)
+            attention.save(out, kind=kind, head=head)
         print(printable(attention.text), printable(attention.translation), printable(out), sep="\n")
 
     def _serve(self, translator: Translator) -> None:
         from dragoman.serving.attention import AttentionServer
 
-        attention = translator.attention(self.text, self.target, without_heads=True)
-        with AttentionServer(translator, attention, self.port) as server:
-            print(f"{server.url}   (until Control-C)", flush=True)
+        attention = translator.attention(self.text, self.page.target, without_heads=True)
+        with AttentionServer(translator, attention, self.page.port) as server:
+            print(f"{server.url}   (press Ctrl-C to stop)", flush=True)
             server.serve_forever()
 
     def _corpus(self, translator: Translator, out: Path) -> None:
         from dragoman.attention_page.report import save_report, text_table
         from dragoman.inspection.head_measurements import read_measured_pairs
 
-        if self.sentences < 1 or self.prune < 0:
+        if self.report.sentences < 1 or self.report.prune < 0:
             raise SettingsError("--sentences must be at least 1, and --prune at least 0")
-        pairs, left_out = read_measured_pairs(self.text, self.sentences, translator.fits)
-        study = _watched_study(translator, pairs)
+        pairs, left_out = read_measured_pairs(self.text, self.report.sentences, translator.fits)
+        measurements = _measure_with_bar(translator, pairs)
         with _written(out):
-            save_report(study, f"The heads of {printable(self.model)} on {printable(self.text)}", out)
-        print(text_table(study))
-        print(f"on {study.sentences:,} pairs of {printable(self.text)}, loss {study.loss:.3f} nats per token")
+            save_report(measurements, f"The heads of {printable(self.model)} on {printable(self.text)}", out)
+        print(text_table(measurements))
+        print(
+            f"{measurements.sentences:,} pairs of {printable(self.text)}, loss {measurements.loss:.3f} nats per token"
+        )
         print(printable(out))
         if left_out:
-            print(f"{left_out:,} pairs were left out: empty, or longer than any in training")
-        if self.prune:
-            self._pruned(translator, pairs, study)
+            print(f"{left_out:,} pairs were left out because a side is empty or longer than any in training")
+        if self.report.prune:
+            self._prune(translator, pairs, measurements)
 
-    def _pruned(self, translator: Translator, pairs: list[Pair], study: HeadMeasurements) -> None:
+    def _prune(self, translator: Translator, pairs: list[Pair], measurements: HeadMeasurements) -> None:
         from dragoman.inspection.pruning import heads_to_prune, prune
         from dragoman.models.description import load_description
 
         try:
-            heads = heads_to_prune(study, self.prune)
+            heads = heads_to_prune(measurements, self.report.prune)
         except SettingsError as error:
-            raise SettingsError(f"--prune {self.prune}: {error}") from None
+            raise SettingsError(f"--prune {self.report.prune}: {error}") from None
         pruned = prune(
             translator.model,
             heads,
@@ -149,15 +183,15 @@ class Attention:
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Turn an OSError inside into a StorageError that names `path`; files are first written under another name."""
+    """Turn an OSError into a StorageError that names `path`: the file that failed has a temporary name."""
     try:
         yield
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _watched_study(translator: Translator, pairs: list[Pair]) -> HeadMeasurements:
-    """Show how far it is while a person waits."""
+def _measure_with_bar(translator: Translator, pairs: list[Pair]) -> HeadMeasurements:
+    """Measure every head, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

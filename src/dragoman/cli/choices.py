@@ -1,4 +1,4 @@
-"""What the options of the command line can be, from the tables of the rooms that know it. Nothing here needs torch."""
+"""Allowed values of command-line options, read from the tables of the other rooms. Nothing here needs torch."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ __all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", 
 
 
 def one_of(names: Iterable[str]) -> PrimitiveConstructorSpec[str]:
-    """Return the mark, in `Annotated[str, one_of(...)]`, of an option that takes one of these names."""
+    """Return the annotation of an option that accepts one of these names: `Annotated[str, one_of(names)]`."""
     choices = tuple(names)
     return PrimitiveConstructorSpec(
         nargs=1,
@@ -31,7 +31,7 @@ def architectures() -> list[str]:
 
 
 def presets() -> list[str]:
-    """Return the names of the presets, those that several architectures have once."""
+    """Return the names of the presets of all architectures, without repetition."""
     return list(dict.fromkeys(name for each in ARCHITECTURES.values() for name in each.presets))
 
 
@@ -41,5 +41,5 @@ def studies() -> list[str]:
 
 
 def metrics() -> list[str]:
-    """Return the names of what `dragoman evaluate` can score."""
+    """Return the values of `dragoman evaluate --metric`."""
     return list(TASKS)

@@ -2,51 +2,57 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-import tyro
-from tyro.conf import Positional
+from tyro.conf import arg
 
 from dragoman.cli.choices import one_of, studies
+from dragoman.cli.examples import Example
+from dragoman.cli.options import CorpusNames, LanguageOptions, OptionalCorpus, OutDirectory, RunFileOptions
 from dragoman.printing import printable
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Compare architectures, or choices of one, on your data: same data, same budget, a table and a page."""
+    """Train several architectures or variants on the same data and budget, and compare them."""
 
-    corpora: Positional[tuple[str, ...]]
-    """Corpora: x.tsv or x.jsonl (also .gz, .zst), two parallel files a.en,a.de."""
-    minutes: float
-    """Wall-clock time for each variant; as much again for the second table, at most."""
-    out: Path
-    """The directory to write: a model for each variant, comparison.md, .html, .png and .svg."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Compare the architectures, five minutes each", "dragoman compare mine.tsv --minutes 5 --out studies/mine"
+        ),
+        Example(
+            "Compare kinds of positional encoding on a test set",
+            "dragoman compare mine.tsv --study positions --minutes 10 --test test.tsv --out studies/positions",
+        ),
+    )
+
+    corpora: CorpusNames
+    minutes: Annotated[float, arg(metavar="MINUTES")]
+    """Training time per variant; the second table, at equal numbers of target tokens, needs at most the same again."""
+    out: OutDirectory
+    """Directory to write: one model per variant, comparison.md, .html, .png and .svg."""
     study: Annotated[str, one_of(studies())] = "architecture"
-    """What the variants differ in."""
-    validation: str | None = None
-    """A corpus to validate on; without it, a share of the corpora is held out."""
-    test: str | None = None
-    """A corpus to score on; without it, the validation pairs."""
-    source_language: str | None = None
-    """Code of the source language, as en."""
-    target_language: str | None = None
-    """Code of the target language, as de; decides how BLEU cuts words."""
-    config: Path | None = None
-    """A TOML run file, for all variants."""
-    set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = ()
-    """Any setting of a run file, for all variants."""
+    """Study: what the variants differ in."""
+    validation: OptionalCorpus = None
+    """Corpus to validate on; by default a share of the training corpora is held out."""
+    test: OptionalCorpus = None
+    """Corpus to evaluate on; the validation corpus by default."""
+    language: LanguageOptions = LanguageOptions()
+    run_file: RunFileOptions = RunFileOptions()
 
     def settings(self) -> dict[str, Any]:
-        """The run file, with the options over it, with --set over both."""
+        """Return the settings of the run file, overridden by the options, overridden by --set."""
         from dragoman.cli.run_file import read_run_file
         from dragoman.settings import apply_overrides
 
-        languages = {"source_language": self.source_language, "target_language": self.target_language}
-        return apply_overrides(read_run_file(self.config, languages), self.set_)
+        languages = {
+            "source_language": self.language.source_language,
+            "target_language": self.language.target_language,
+        }
+        return apply_overrides(read_run_file(self.run_file.config, languages), self.run_file.set_)
 
     def run(self) -> None:
-        """Run what has not been run yet, then print the tables."""
+        """Run the variants that have not been run yet, then print the tables."""
         from rich.console import Console
 
         from dragoman.comparison.compare import compare
@@ -66,7 +72,7 @@ class Compare:
                 console=console,
             )
         except Stopped as stopped:
-            console.print("stopped; everything is saved, the same command goes on", highlight=False)
+            console.print("stopped; the state is saved: repeat the command to resume", highlight=False)
             sys.exit(128 + stopped.signal_number)
         write_report(comparison, self.out)
         print(markdown(comparison), end="")

@@ -3,20 +3,27 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
+from dragoman.cli.examples import Example
+from dragoman.cli.options import CorpusNames, OptionalCount, OutDirectory
 from dragoman.printing import printable
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListCorpora:
-    """List the corpora that `fetch` knows."""
+    """List the corpora that `dragoman corpus fetch` provides."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("List names, sizes and licences", "dragoman corpus list"),
+        Example("Fetch one of them", "dragoman corpus fetch home-assistant --pair en-de"),
+    )
 
     def run(self) -> None:
-        """Print name, description, licence."""
+        """Print name, description and licence of each corpus."""
         from dragoman.corpora import list_corpora
 
         for corpus in list_corpora():
@@ -24,31 +31,36 @@ class ListCorpora:
             size = f"{corpus.download_bytes / 1e6:.0f} MB" if corpus.download_bytes else "nothing"
             print(f"    licence: {corpus.licence} ({corpus.attribution}); {size} to download")
             if corpus.languages:
-                print(f"    languages, two of them for --pair: {' '.join(corpus.languages)}")
+                print(f"    languages for --pair: {' '.join(corpus.languages)}")
             if corpus.training_pairs:
-                print(f"    {corpus.training_pairs:,} pairs to train on, or as many as --pairs says")
+                print(f"    {corpus.training_pairs:,} pairs to train on, or the number given with --pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Fetch or make a corpus: train, valid and test, with nothing held out that training has seen."""
+    """Download or generate a corpus as train.tsv, valid.tsv and test.tsv without overlap."""
 
-    name: Positional[str]
-    """The corpus, as `dragoman corpus list` names it."""
-    pair: str | None = None
-    """Languages, SOURCE-TARGET, as en-de: for a corpus that has several, such as home-assistant."""
-    pairs: int | None = None
-    """How many pairs to make for training: for copy, reverse and addition."""
-    out: Path = Path("corpora")
-    """Where to write NAME/, or NAME/PAIR/ if there are languages."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Fetch English-German user-interface strings", "dragoman corpus fetch home-assistant --pair en-de"),
+        Example("Generate numbers to reverse", "dragoman corpus fetch reverse --pairs 20000"),
+    )
+
+    name: Annotated[Positional[str], arg(metavar="NAME")]
+    """Name of the corpus; `dragoman corpus list` prints them."""
+    pair: Annotated[str | None, arg(metavar="SOURCE-TARGET", help_behavior_hint="")] = None
+    """Languages, such as en-de, of a corpus with several languages."""
+    pairs: OptionalCount = None
+    """Number of training pairs to generate (copy, reverse, addition)."""
+    out: OutDirectory = Path("corpora")
+    """Directory in which NAME/ or NAME/SOURCE-TARGET/ is written."""
 
     def run(self) -> None:
-        """Fetch, or find what is already there."""
+        """Fetch the corpus unless the directory already has it."""
         from rich.console import Console
 
         from dragoman.corpora import fetch
 
-        # Shown on a terminal only, and gone afterwards.
+        # The status line is shown on a terminal only.
         with Console(stderr=True).status("") as status:
             files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs, on_progress=status.update)
         parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())
@@ -57,15 +69,19 @@ class Fetch:
 
 @dataclass(frozen=True, kw_only=True)
 class Clean:
-    """Clean corpora as training would: TSV on standard output, the report on standard error."""
+    """Clean corpora as training does: TSV on standard output, a report on standard error."""
 
-    corpora: Positional[tuple[str, ...]]
-    """Corpora: x.tsv, x.jsonl (also .gz, .zst), a.en,a.de, or -."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Clean a corpus", "dragoman corpus clean mine.tsv > clean.tsv"),
+        Example("Keep pairs with equal sides", "dragoman corpus clean mine.tsv --set copied_source=false > clean.tsv"),
+    )
+
+    corpora: CorpusNames
     set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = ()
-    """A rule of the cleaning, as max_characters=500 or copied_source=false."""
+    """One cleaning rule, such as max_characters=500."""
 
     def run(self) -> None:
-        """Read, clean, write."""
+        """Read, clean and print the pairs; print the report."""
         from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
         from dragoman.data.readers import parse_corpus, read_corpora
         from dragoman.errors import CorpusError
@@ -83,22 +99,36 @@ class Clean:
 
 @dataclass(frozen=True, kw_only=True)
 class Stats:
-    """Count pairs, words, lengths and duplicates, and show examples."""
+    """Print numbers of pairs, words and duplicates, lengths, and examples."""
 
-    corpora: Positional[tuple[str, ...]]
-    """Corpora: x.tsv, x.jsonl (also .gz, .zst), a.en,a.de, or -."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Describe a corpus", "dragoman corpus stats mine.tsv"),
+        Example("Describe two parallel files", "dragoman corpus stats mine.en,mine.de"),
+    )
+
+    corpora: CorpusNames
 
     def run(self) -> None:
-        """Print a table."""
+        """Print the table of statistics."""
         from dragoman.data.readers import parse_corpus, read_corpora
         from dragoman.data.statistics import corpus_stats
 
         print(corpus_stats(read_corpora([parse_corpus(name) for name in self.corpora])).table())
 
 
+ACTIONS: dict[str, type[ListCorpora | Fetch | Clean | Stats]] = {
+    "list": ListCorpora,
+    "fetch": Fetch,
+    "clean": Clean,
+    "stats": Stats,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Get, clean and look at corpora."""
+    """Fetch, clean and describe corpora."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = ListCorpora.EXAMPLES
 
     action: (
         Annotated[ListCorpora, tyro.conf.subcommand("list")]

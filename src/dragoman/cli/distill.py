@@ -2,32 +2,34 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
-from tyro.conf import Positional
+from tyro.conf import arg
 
+from dragoman.cli.examples import Example
+from dragoman.cli.options import CorpusNames, Count, ModelDirectory
 from dragoman.printing import printable
 from dragoman.search.config import SearchConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distill:
-    """Write a corpus anew with a model's own translations, for a smaller model to learn from.
+    """Replace the targets of a corpus by a model's translations, for a smaller model to learn (Kim and Rush 2016)."""
 
-    What a teacher says is more regular than what people wrote, and easier to learn (Kim and Rush, "Sequence-level
-    knowledge distillation", 2016).
-    """
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Translate the training corpus", "dragoman distill models/mine mine.tsv --out distilled.jsonl"),
+        Example("Train a faster model on the result", "dragoman train distilled.jsonl --preset fast --out models/fast"),
+    )
 
-    model: Positional[Path]
-    """The teacher: a model directory."""
-    corpus: Positional[tuple[str, ...]]
-    """Corpora: x.tsv, x.jsonl, or a.en,a.de (also .gz, .zst); only their sources are used, each once."""
-    out: Path
-    """The new corpus, .jsonl."""
-    beam: int = SearchConfig.beam
-    """Hypotheses kept in search."""
+    model: ModelDirectory
+    corpus: CorpusNames
+    out: Annotated[Path, arg(metavar="FILE")]
+    """Corpus to write, .jsonl; each distinct source occurs once."""
+    beam: Count = SearchConfig.beam
+    """Beam size, at most 200."""
 
     def run(self) -> None:
-        """Translate every source; leave out what was cut short or split."""
+        """Translate every source; leave out those that were split or reached the maximum length."""
         from rich.console import Console
         from rich.progress import Progress
 
@@ -36,7 +38,7 @@ class Distill:
         from dragoman.translation.translator import Translator
 
         check_name(self.out)
-        sources = distinct_sources(read_corpora([parse_corpus(each) for each in self.corpus]))
+        sources = distinct_sources(read_corpora([parse_corpus(name) for name in self.corpus]))
         translator = Translator.load(self.model)
         console = Console(stderr=True)
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -49,4 +51,4 @@ class Distill:
             )
         write_pairs(self.out, pairs)
         left_out = len(sources) - len(pairs)
-        print(f"{printable(self.out)}: {len(pairs):,} pairs; {left_out:,} sources were too long or ran on")
+        print(f"{printable(self.out)}: {len(pairs):,} pairs; {left_out:,} sources left out (split or truncated)")

@@ -5,11 +5,19 @@ import platform
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
+
+from dragoman.cli.examples import Example
 
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor:
-    """Say what this machine has, what will be used, and what is missing."""
+    """Print what this machine has, what will be used, and what is missing."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Check the installation", "dragoman doctor"),
+        Example("Measure in ten seconds what this machine can do", "dragoman doctor --bench"),
+    )
 
     def run(self) -> None:
         """Print a line for everything that matters."""

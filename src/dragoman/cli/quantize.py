@@ -1,24 +1,28 @@
 """dragoman quantize"""
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
-from tyro.conf import Positional
-
+from dragoman.cli.examples import Example
+from dragoman.cli.options import ModelDirectory, OutDirectory
 from dragoman.printing import printable
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantize:
-    """Write a model with int8 weights: a quarter of the size, for translating and every other verb."""
+    """Write a copy of a model with int8 weights: a quarter of the size, accepted by every verb."""
 
-    model: Positional[Path]
-    """A model directory."""
-    out: Path
-    """The new model directory; must not exist."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Quantize a model", "dragoman quantize models/mine --out models/mine-int8"),
+        Example("Compare the two on a test set", "dragoman evaluate models/mine-int8 test.tsv --against models/mine"),
+    )
+
+    model: ModelDirectory
+    out: OutDirectory
+    """Model directory to write; must not exist."""
 
     def run(self) -> None:
-        """Quantize, and say what it saved."""
+        """Quantize, and print the sizes before and after."""
         from dragoman.models.quantization import quantize_model
         from dragoman.models.weights import WEIGHTS_FILE
 

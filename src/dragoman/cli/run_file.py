@@ -1,4 +1,4 @@
-"""What the verbs that train share: a run file, with options over it."""
+"""Run files of the verbs that train."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def read_run_file(config: Path | None, options: Mapping[str, object]) -> dict[str, Any]:
-    """The settings in a run file, if there is one, with the `options` that were given (not None) over them.
+    """Return the settings of the run file (none if it is None), overridden by the options that are not None.
 
     Raises:
         UserError: when the file cannot be read.

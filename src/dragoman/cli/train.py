@@ -2,61 +2,65 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-import tyro
-from tyro.conf import Positional
+from tyro.conf import arg
 
 from dragoman.cli.choices import architectures, one_of, presets
+from dragoman.cli.examples import Example
+from dragoman.cli.options import CorpusNames, LanguageOptions, OptionalCorpus, OutDirectory, RunFileOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Train a model on your translations. The same command goes on after an interruption."""
+    """Train a model on your translations."""
 
-    corpora: Positional[tuple[str, ...]]
-    """Corpora: x.tsv or x.jsonl (also .gz, .zst), two parallel files a.en,a.de, or - (TSV)."""
-    out: Path
-    """The model directory to write."""
-    validation: str | None = None
-    """A corpus to validate on; without it, a share of the corpora is held out."""
-    model: Annotated[str, one_of(architectures())] | None = None
-    """Architecture of the model: the Transformer, unless a run file says otherwise."""
-    preset: Annotated[str, one_of(presets())] | None = None
-    """Size of the model; by default the size of the corpus decides."""
-    minutes: float | None = None
-    """Train for so long, with the learning rate fitted to it."""
-    source_language: str | None = None
-    """Code of the source language, as en; kept with the model."""
-    target_language: str | None = None
-    """Code of the target language, as de; decides how BLEU cuts words."""
-    config: Path | None = None
-    """A TOML run file."""
-    set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = ()
-    """Any setting of a run file, as training.steps=2000."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Train on a TSV file; sizes are selected by the size of the corpus",
+            "dragoman train mine.tsv --out models/mine",
+        ),
+        Example(
+            "Train for 30 minutes and state the languages",
+            "dragoman train mine.tsv --out models/mine --minutes 30 --source-language en --target-language de",
+        ),
+    )
+
+    corpora: CorpusNames
+    out: OutDirectory
+    """Model directory to write. Repeat the command to resume an interrupted run."""
+    validation: OptionalCorpus = None
+    """Corpus to validate on; by default a share of the training corpora is held out."""
+    minutes: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
+    """Training time; the learning rate schedule is fitted to it. By default training ends by number of updates."""
+    model: Annotated[str | None, one_of(architectures()), arg(help_behavior_hint="")] = None
+    """Architecture; transformer by default."""
+    preset: Annotated[str | None, one_of(presets()), arg(help_behavior_hint="")] = None
+    """Size of the model; selected by the size of the corpus by default."""
+    language: LanguageOptions = LanguageOptions()
+    run_file: RunFileOptions = RunFileOptions()
 
     def settings(self) -> dict[str, Any]:
-        """The run file, with the options over it, with --set over both."""
+        """Return the settings of the run file, overridden by the options, overridden by --set."""
         from dragoman.cli.run_file import read_run_file
         from dragoman.settings import apply_overrides
 
         options = {
             "architecture": self.model,
             "preset": self.preset,
-            "source_language": self.source_language,
-            "target_language": self.target_language,
+            "source_language": self.language.source_language,
+            "target_language": self.language.target_language,
         }
-        settings = read_run_file(self.config, options)
+        settings = read_run_file(self.run_file.config, options)
         training = settings.get("training", {})
-        # What is no table is reported when the settings are read.
+        # A value that is not a table is reported when the settings are read.
         if self.minutes is not None and isinstance(training, dict):
             others = {key: value for key, value in training.items() if key != "steps"}
             settings = {**settings, "training": {**others, "minutes": self.minutes}}
-        return apply_overrides(settings, self.set_)
+        return apply_overrides(settings, self.run_file.set_)
 
     def run(self) -> None:
-        """Train, then say how it went and what to do next."""
+        """Train, then print the result and the next commands."""
         from rich.console import Console
 
         from dragoman.run.summary import closing
@@ -69,6 +73,6 @@ class Train:
                 self.corpora, self.out, validation=self.validation, settings=self.settings(), console=console
             )
         except Stopped as stopped:
-            console.print(f"{stopped}; everything is saved, the same command goes on", highlight=False)
+            console.print(f"{stopped}; the state is saved: repeat the command to resume", highlight=False)
             sys.exit(128 + stopped.signal_number)
         print(closing(outcome, self.out))

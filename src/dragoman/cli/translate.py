@@ -5,147 +5,109 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
-from dragoman.cli.choices import EngineName, PrecisionName
+from dragoman.cli.examples import Example
+from dragoman.cli.options import (
+    BatchedEngineOptions,
+    Ensemble,
+    Flag,
+    LongLineOptions,
+    ModelDirectory,
+    SamplingOptions,
+    SearchOptions,
+    check_one_model,
+)
 from dragoman.errors import SettingsError
 from dragoman.printing import complain
-from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
-from dragoman.text.lines import MAX_LINE_CHARACTERS
 
 if TYPE_CHECKING:
     from dragoman.translation.results import LineProgress, Translation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate:
-    """Translate text, line by line: one line in, one line out."""
+class TranslateOutputOptions:
+    """Print more than the translation."""
 
-    model: Positional[Path]
-    """A model directory."""
-    file: Positional[Path | None] = None
-    """Text, one sentence a line (also .gz, .zst); standard input when there is none."""
-    ensemble: tuple[Path, ...] = ()
-    """A further model of the same vocabulary; may be given several times. Probabilities of those that write in the same
-    direction are averaged; models of both (tokenizer.right_to_left) rank together what either finds."""
-    beam: int = SearchConfig.beam
-    """Hypotheses kept, at most 200; 1 is greedy search, the fastest."""
-    length_penalty: float = SearchConfig.length_penalty
-    """α of the paper: higher favours longer output."""
-    n_best: int = SearchConfig.n_best
-    """Alternatives for each line, at most as many as the beam (or samples to draw); needs --json."""
-    max_length_factor: float = SearchConfig.max_length_factor
-    """Output is at most factor x source length + offset subwords long, and never longer than 4,096."""
-    max_length_offset: int = SearchConfig.max_length_offset
-    """See max-length-factor."""
-    min_length_factor: float = SearchConfig.min_length_factor
-    """Output is at least factor x source length + 1 subwords long."""
-    sample: bool = False
-    """Draw from the model instead of searching for the best."""
-    temperature: float = SamplingConfig.temperature
-    """Of --sample: below 1 is safer, above 1 wilder."""
-    top_k: int | None = SamplingConfig.top_k
-    """Of --sample: among the k most probable subwords only."""
-    top_p: float = SamplingConfig.top_p
-    """Of --sample: among the most probable subwords that sum to p."""
-    seed: int = SamplingConfig.seed
-    """Of --sample: the same seed draws the same."""
-    prefixes: Path | None = None
-    """A file with a line for each line of text: what its translation begins with. Not for models that write from right
-    to left."""
-    alignment: bool = False
-    """Say which word comes from which, after the text: Pharaoh's `||| 0-0 1-2`, source word - target word. By the head
-    that `dragoman align` chose; computed in torch, so slower."""
-    json: bool = False
-    """Print a JSON object for each line: text, scores, alternatives, flags, alignment."""
-    device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
-    engine: EngineName = "auto"
-    """native is compiled for this processor, and what auto takes for one model on a CPU."""
-    precision: PrecisionName = "auto"
-    """Of the native engine; auto is its fastest: `dragoman doctor` says which."""
-    max_source_tokens: int | None = None
-    """Longer lines are split into pieces; the longest source of training if not given. What no model has learned is
-    copied in such a line: more than 64 characters without a letter or digit; more than 64 in which one character or a
-    pattern of up to 8 repeats; more than 256 of ASCII without white space, such as base64."""
-    max_line_characters: int = MAX_LINE_CHARACTERS
-    """A longer line is copied as a whole."""
-    threads: int | None = None
-    """Of the native engine; one for each core if not given."""
-    shortlist: bool = False
-    """Of the native engine: use the shortlist of `dragoman shortlist`; faster, and a little worse."""
-    batch_tokens: int = DEFAULT_BATCH_TOKENS
-    """Size of a batch: rows x source length x beam."""
+    json: Flag = False
+    """Print one JSON object per line: text, scores, alternatives, flags, alignment."""
+    alignment: Flag = False
+    """Append word alignments (Pharaoh format, `||| 0-0 1-2`) by the head that `dragoman align` selected; slower."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate:
+    """Translate text: one line in, one line out."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Translate a file", "dragoman translate models/mine letter.txt > letter.de.txt"),
+        Example(
+            "Print the five best translations as JSON",
+            "dragoman translate models/mine --beam 8 --n-best 5 --json < letter.txt",
+        ),
+    )
+
+    model: ModelDirectory
+    text: Annotated[Positional[Path | None], arg(metavar="[TEXT]", help_behavior_hint="")] = None
+    """Text file with one sentence per line (also .gz, .zst); standard input by default."""
+    ensemble: Ensemble = ()
+    search: SearchOptions = SearchOptions()
+    sampling: SamplingOptions = SamplingOptions()
+    engine: BatchedEngineOptions = BatchedEngineOptions()
+    long_line: LongLineOptions = LongLineOptions()
+    output: TranslateOutputOptions = TranslateOutputOptions()
 
     def run(self) -> None:
-        """Translate everything, in order, reading a little ahead."""
+        """Translate and print line by line, in order."""
         from dragoman.data.readers import LONGEST_LINE, read_lines
         from dragoman.translation.translator import Translator
 
         alignment = None
-        if self.alignment:
+        if self.output.alignment:
             from dragoman.alignment.heads import AlignmentHead
 
-            if self.ensemble:
-                raise SettingsError("--alignment is of one model, not of an ensemble: leave out one of the two")
+            check_one_model(self.ensemble, "--alignment")
             alignment = AlignmentHead.load(self.model)
-        if self.n_best > 1 and not self.json:
-            raise SettingsError("--n-best needs --json, which keeps one line for each line")
-        search = SearchConfig(
-            beam=self.beam,
-            length_penalty=self.length_penalty,
-            n_best=1 if self.sample else self.n_best,
-            max_length_factor=self.max_length_factor,
-            max_length_offset=self.max_length_offset,
-            min_length_factor=self.min_length_factor,
-        )
+        if self.search.n_best > 1 and not self.output.json:
+            raise SettingsError("--n-best above 1 requires --json, because text output has one line per input line")
+        search = self.search.config(sample=self.sampling.sample)
+        prefixes = self.search.prefixes
         translator = Translator.load(
             self.model,
             *self.ensemble,
-            device=self.device,
-            engine=self.engine,
-            precision=self.precision,
-            threads=self.threads,
-            shortlist=self.shortlist,
-            max_source_tokens=self.max_source_tokens,
-            max_line_characters=self.max_line_characters,
-            batch_tokens=self.batch_tokens,
+            device=self.engine.device,
+            engine=self.engine.engine,
+            precision=self.engine.precision,
+            threads=self.engine.threads,
+            shortlist=self.engine.shortlist,
+            max_source_tokens=self.long_line.max_source_tokens,
+            max_line_characters=self.long_line.max_line_characters,
+            batch_tokens=self.engine.batch_tokens,
         )
         bar = _Bar(translator.engine)
         # A character has up to four bytes.
-        longest = max(LONGEST_LINE, 4 * self.max_line_characters)
+        longest = max(LONGEST_LINE, 4 * self.long_line.max_line_characters)
         translations = translator.translate_stream(
-            read_lines(str(self.file or "-"), longest),
+            read_lines(str(self.text or "-"), longest),
             search=search,
-            sampling=self._sampling(),
-            prefixes=read_lines(str(self.prefixes)) if self.prefixes is not None else None,
+            sampling=self.sampling.config(self.search.n_best),
+            prefixes=read_lines(str(prefixes)) if prefixes is not None else None,
             alignment=alignment,
             on_progress=bar.on_progress,
         )
         for number, translation in enumerate(bar.watch(translations), 1):
-            line = _as_json(translation) if self.json else _as_text(translation)
+            line = _as_json(translation) if self.output.json else _as_text(translation)
             sys.stdout.buffer.write(line.encode() + b"\n")
             for warning in _warnings(translation):
                 complain(f"line {number}: {warning}")
 
-    def _sampling(self) -> SamplingConfig | None:
-        if not self.sample:
-            return None
-        return SamplingConfig(
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            samples=self.n_best,
-            seed=self.seed,
-        )
-
 
 class _Bar:
-    """Shows lines, rate and engine while a person waits; of a long line also pieces, their rate and the time left.
+    """Progress bar: number of lines; for a long line also segments, segments per second and time left.
 
-    Not when the output itself goes to the terminal.
+    Hidden when the translations themselves are printed to the terminal.
     """
 
     def __init__(self, engine: str) -> None:
@@ -173,13 +135,13 @@ class _Bar:
                 self._count(number)
 
     def on_progress(self, line: "LineProgress") -> None:
-        """Show how far a long line is."""
+        """Show the progress within a long line."""
         if line.pieces == 0:
             self._progress.reset(self._long, total=line.all_characters, visible=True)
         seconds = self._progress.tasks[self._long].elapsed
-        rate = f", {line.pieces / seconds:,.1f} a second" if seconds and line.pieces else ""
+        rate = f", {line.pieces / seconds:,.1f} per second" if seconds and line.pieces else ""
         self._progress.update(
-            self._long, completed=line.characters, description=f"  a long line: {line.pieces:,} pieces{rate}"
+            self._long, completed=line.characters, description=f"  long line: {line.pieces:,} segments{rate}"
         )
 
     def _count(self, lines: int) -> None:
@@ -202,18 +164,18 @@ def _as_json(translation: "Translation") -> str:
 
 def _warnings(translation: "Translation") -> Iterator[str]:
     if translation.invalid_utf8:
-        yield "not UTF-8; what could not be read was replaced by U+FFFD"
+        yield "invalid UTF-8; undecodable bytes were replaced by U+FFFD"
     if translation.cut:
         yield (
-            "a sentence longer than any in training was split at some word; check its translation, or see "
+            "a sentence longer than any in training was split between two words; check its translation, or raise "
             "--max-source-tokens"
         )
     if translation.too_long:
-        yield "more characters than --max-line-characters; the line was copied, not translated"
+        yield "longer than --max-line-characters; the line was copied without translation"
     elif translation.copied:
         yield (
-            f"{translation.copied:,} of its characters were copied, not translated: no model has learned such text; "
-            "see --max-source-tokens"
+            f"{translation.copied:,} characters were copied without translation because they are not natural language "
+            "(see --max-source-tokens)"
         )
     if translation.truncated:
-        yield "the translation was ended by the maximum length; see --max-length-offset"
+        yield "the translation reached the maximum length and may be incomplete; raise --max-length-offset"

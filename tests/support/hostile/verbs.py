@@ -2,8 +2,9 @@
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.cli.align import Align
 from dragoman.cli.attention import Attention
@@ -18,11 +19,24 @@ PAIR_LINES = "the lamp is on\tTHE LAMP IS ON\nthe door\tTHE DOOR\nturn off the l
 
 Settings = Mapping[str, Any]
 Verb = Callable[[Settings], None]
+V = TypeVar("V", Translate, Evaluate, Attention)
 
 
 def _translate(settings: Settings, **options: Any) -> None:
     usual = {"beam": 2, "max_length_factor": 0.5, "max_length_offset": 6, "threads": 1}
-    Translate(model=MODEL, file=LINES, **{**usual, **options, **settings}).run()
+    _with(Translate(model=MODEL, text=LINES), {**usual, **options, **settings}).run()
+
+
+def _with(verb: V, options: Settings) -> V:
+    """Return the verb with these options, in whichever group each is."""
+    groups = {field.name: getattr(verb, field.name) for field in fields(verb)}
+    for name, value in options.items():
+        owner = next((key for key, group in groups.items() if is_dataclass(group) and hasattr(group, name)), None)
+        if owner is None:
+            groups[name] = value
+        else:
+            groups[owner] = replace(groups[owner], **{name: value})
+    return replace(verb, **groups)
 
 
 def _compiled(precision: str) -> Verb:
@@ -62,9 +76,11 @@ VERBS: dict[str, Verb] = {
     "with alignment": lambda settings: _translate(settings, alignment=True),
     "quantize": _quantize,
     "score": lambda _: Score(model=MODEL, corpus=str(PAIRS)).run(),
-    "evaluate": lambda _: Evaluate(model=MODEL, test=str(PAIRS), beam=2).run(),
+    "evaluate": lambda _: _with(Evaluate(model=MODEL, test=str(PAIRS)), {"beam": 2}).run(),
     "ensemble": _ensemble,
-    "attention": lambda _: Attention(model=MODEL, text="the lamp", out=Path("numbers.json"), target="THE").run(),
+    "attention": lambda _: _with(
+        Attention(model=MODEL, text="the lamp", out=Path("numbers.json")), {"target": "THE"}
+    ).run(),
     "align": _align,
     "shortlist": _learn_shortlist,
 }

@@ -1,6 +1,8 @@
-"""What options can be, and what they are when not given, comes from the tables and settings of the rooms."""
+"""Allowed values and defaults of options are those of the tables and settings; help is complete and quick."""
 
 import dataclasses
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +12,8 @@ import pytest
 
 from dragoman import cli
 from dragoman.cli import choices
-from dragoman.cli.evaluate import Evaluate, Score
+from dragoman.cli.corpus import ACTIONS
 from dragoman.cli.train import Train
-from dragoman.cli.translate import Translate
 from dragoman.comparison.studies import STUDIES
 from dragoman.evaluation.tasks import TASKS
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
@@ -33,15 +34,26 @@ TAKEN = [
 ]
 
 
+def options_of(verb: object) -> dict[str, object]:
+    """Return the options by name, those in groups too."""
+    assert dataclasses.is_dataclass(verb)
+    values = {field.name: getattr(verb, field.name) for field in dataclasses.fields(verb)}
+    groups = {name: value for name, value in values.items() if dataclasses.is_dataclass(value)}
+    options = {name: value for name, value in values.items() if name not in groups}
+    for group in groups.values():
+        options |= options_of(group)
+    return options
+
+
 @pytest.mark.parametrize(("verb", "option", "name"), TAKEN)
-def test_an_option_takes_every_name_of_its_table(verb: str, option: str, name: str) -> None:
+def test_an_option_accepts_every_name_of_its_table(verb: str, option: str, name: str) -> None:
     read = cli.read_arguments([*VERB[verb], f"--{option}", name])
     assert type(read) is cli.VERBS[verb]
-    assert getattr(read, option) == name
+    assert options_of(read)[option] == name
 
 
 @pytest.mark.parametrize(("verb", "option"), sorted({(verb, option) for verb, option, _ in TAKEN}))
-def test_an_option_takes_no_other_name_and_says_which_there_are(
+def test_an_option_rejects_other_names_and_lists_the_allowed_ones(
     verb: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -80,15 +92,56 @@ def test_minutes_replace_the_budget_of_the_run_file(text: str, training: object,
     assert read.settings() == {"training": training}
 
 
-@pytest.mark.parametrize("verb", [Translate, Evaluate, Score])
-def test_what_is_not_given_is_what_the_settings_of_the_search_say(verb: type) -> None:
+@pytest.mark.parametrize("verb", [["translate", "model"], ["evaluate", "model", "x.tsv"], ["score", "model", "x.tsv"]])
+def test_defaults_are_those_of_the_search_settings(verb: list[str]) -> None:
     defaults = {
         field.name: field.default for cls in (SearchConfig, SamplingConfig) for field in dataclasses.fields(cls)
     } | {"batch_tokens": DEFAULT_BATCH_TOKENS}
-    shared = [field for field in dataclasses.fields(verb) if field.name in defaults]
-    assert "length_penalty" in {field.name for field in shared}
-    for field in shared:
-        assert field.default == defaults[field.name]
+    options = options_of(cli.read_arguments(verb))
+    shared = options.keys() & defaults.keys()
+    assert "length_penalty" in shared
+    for name in shared:
+        assert options[name] == defaults[name]
+
+
+HELP = [[], *([name] for name in cli.VERBS), *(["corpus", name] for name in ACTIONS)]
+
+
+@pytest.mark.parametrize("arguments", HELP, ids=" ".join)
+def test_help_names_its_arguments_and_ends_with_two_examples(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.read_arguments([*arguments, "--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    assert "{None}" not in text
+    assert "None" not in text
+    usage = text.splitlines()[0]
+    assert not {"PATH", "STR", "INT"} & set(usage.split())
+    purposes, commands = zip(*(line.split(maxsplit=1) for line in text.splitlines()[-4:]), strict=True)
+    assert purposes == ("#", "dragoman", "#", "dragoman")
+    assert text.splitlines()[-5] == "Examples:"
+    for command in commands[1::2]:
+        words = shlex.split(command.partition("|")[0].partition(">")[0].partition("<")[0])
+        verb = cli.read_arguments(words)
+        assert not arguments or type(verb) is cli.VERBS[words[0]]
+
+
+@pytest.mark.parametrize(
+    ("verb", "groups"),
+    [
+        ("translate", ["search", "sampling", "engine", "long-line", "output"]),
+        ("evaluate", ["metric", "search", "engine", "long-line", "output"]),
+        ("attention", ["page", "picture", "report"]),
+        ("train", ["language", "run-file"]),
+        ("compare", ["language", "run-file"]),
+    ],
+)
+def test_options_are_shown_in_groups(verb: str, groups: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.read_arguments([verb, "--help"])
+    assert re.findall(r"^\W*([a-z-]+) options\b", capsys.readouterr().out, re.MULTILINE) == groups
 
 
 def test_help_needs_nothing_heavy() -> None:
@@ -96,9 +149,9 @@ def test_help_needs_nothing_heavy() -> None:
 import contextlib, io, sys
 from dragoman import cli
 for arguments in ([], *([name] for name in cli.VERBS)):
-    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.suppress(SystemExit):
         cli.read_arguments([*arguments, "--help"])
-    assert "usage: dragoman" in said.getvalue()
+    assert "usage: dragoman" in output.getvalue()
 print(*sys.modules.keys() & {"torch", "numpy", "matplotlib", "sacrebleu", "pyarrow", "sentencepiece"})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

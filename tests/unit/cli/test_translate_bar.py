@@ -34,8 +34,8 @@ def test_the_bar_moves_within_a_long_line(monkeypatch: pytest.MonkeyPatch, capfd
     assert list(bar.watch(translations())) == [DONE, DONE]
     shown = capfd.readouterr().err
     assert "1 lines (some engine)" in shown
-    for pieces in ("0 pieces", "64 pieces, ", "128 pieces, "):
-        assert f"a long line: {pieces}" in shown
+    for pieces in ("0 segments", "64 segments, ", "128 segments, "):
+        assert f"long line: {pieces}" in shown
 
 
 def test_no_bar_is_shown_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
