@@ -57,14 +57,14 @@ def test_one_head_of_a_given_target_by_words(
         (["\u2028 \0", "--out", "page.html"], "the text is empty"),
         (["one " * 400, "--out", "page.html"], "subwords, and attention is shown for at most"),
         (["one", "--out", "page.pdf"], "choose a name that ends in .html"),
-        (["one", "--out", "nowhere/page.html"], "there is no directory nowhere"),
-        (["one"], "give --out page.html for one sentence, --serve"),
-        (["one", "--serve", "--out", "page.html"], "give --out page.html for one sentence, --serve"),
+        (["one", "--out", "nowhere/page.html"], "the directory nowhere does not exist"),
+        (["one"], "use exactly one of --out page.html (one sentence), --serve"),
+        (["one", "--serve", "--out", "page.html"], "use exactly one of --out page.html (one sentence), --serve"),
         (["one", "--serve", "--port", "99999"], "port 99999 of 127.0.0.1 cannot be used"),
-        (["one", "--out", "a.png", "--layer", "1"], "--layer and --head go together"),
+        (["one", "--out", "a.png", "--layer", "1"], "--layer and --head require each other"),
         (["one", "--out", "a.png", "--layer", "9", "--head", "1"], "there is no layer 9, head 1"),
         (["one", "--out", "a.png", "--layer", "0", "--head", "1"], "there is no layer 0, head 1"),
-        (["one", "--out", "a.png", "--prune", "1"], "--prune needs --report"),
+        (["one", "--out", "a.png", "--prune", "1"], "--prune requires --report"),
         (["one", "--target", " ", "--out", "a.png"], "the translation is empty"),
         (["one.tsv", "--report", "r.html"], "one.tsv"),
     ],
@@ -139,7 +139,7 @@ def test_words_are_aligned_by_the_head_that_was_found(
     assert dragoman(monkeypatch, "align", model, test) == 2
     assert "too few to judge a head" in capsys.readouterr().err
     assert dragoman(monkeypatch, "align", model, workplace / "train.tsv", "--pairs", "100") == 0
-    assert "links that lexicons of 600 pairs agree on" in capsys.readouterr().out
+    assert "links on which lexicons of 600 pairs agree" in capsys.readouterr().out
 
     assert dragoman(monkeypatch, "align", model, test, "--reference", gold) == 0
     out = capsys.readouterr().out
