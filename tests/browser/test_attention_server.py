@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.attention_page.kinds import Head
 from dragoman.errors import SettingsError
-from dragoman.serving.attention import LONGEST_REQUEST, AttentionServer
+from dragoman.serving.attention import MAX_BODY_BYTES, AttentionServer
 from tests.support.small_translator import random_translator
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_several_heads_are_switched_off_by_shift(server: AttentionServer, browse
     cells.nth(0).locator("td button").nth(1).click()
     cells.nth(2).locator("td button").nth(0).click(modifiers=["Shift"])
     panel.get_by_role("heading", name="Without 2 heads").wait_for()
-    said, log_probability = server.translator.without(server.attention, HEADS)
+    said, log_probability = server.translator.translate_without(server.attention, HEADS)
     change = f"{log_probability - server.attention.log_probability:+.2f}".replace("-", "−")
     assert f"({change})" in panel.locator(".change").inner_text()
     assert panel.locator("dd").nth(1).inner_text() == (said or "(nothing)")
@@ -90,7 +90,7 @@ def test_what_it_says_without_one_head_is_what_the_map_says(server: AttentionSer
         (b"\xff", {}, "/without", 400),
         (b"[]", {"Content-Type": "text/plain"}, "/without", 415),
         (b"[]", {"Content-Length": "-1"}, "/without", 413),
-        (b"[]", {"Content-Length": str(LONGEST_REQUEST + 1)}, "/without", 413),
+        (b"[]", {"Content-Length": str(MAX_BODY_BYTES + 1)}, "/without", 413),
         (b"[]", {"Host": "evil.example"}, "/without", 404),
         (b"[]", {}, "/../etc/passwd", 404),
     ],

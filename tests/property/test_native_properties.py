@@ -12,7 +12,7 @@ from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Piece
 from dragoman.search.torch_backend import TorchBackend
-from tests.support.native_models import BUILDS, NOT_INSTALLED, in_torch, searcher, write
+from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, torch_backend, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
@@ -39,19 +39,19 @@ def searches(draw: st.DrawFn) -> SearchConfig:
 @cache
 def engines() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
     directory = Path(mkdtemp())
-    config = write(directory)
+    config = write_model(directory)
     return (
-        searcher(directory, config, batch_sentences=2, threads=2),
-        searcher(directory, config, "int8"),
-        in_torch(directory),
+        native_backend(directory, config, batch_sentences=2, threads=2),
+        native_backend(directory, config, "int8"),
+        torch_backend(directory),
     )
 
 
 # The same examples each time: two outputs may tie within rounding, and then either is right.
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(PIECES, searches())
-def test_as_torch(pieces: list[Piece], search: SearchConfig) -> None:
-    ours, theirs = (engine.search(pieces, search) for engine in (engines()[0], engines()[2]))
+def test_as_torch(search_inputs: list[Piece], search: SearchConfig) -> None:
+    ours, theirs = (engine.search(search_inputs, search) for engine in (engines()[0], engines()[2]))
     for our, their in zip(ours, theirs, strict=True):
         assert len(our) == len(their)
         assert [each.score for each in our] == pytest.approx([each.score for each in their], rel=1e-4, abs=1e-4)
@@ -60,8 +60,8 @@ def test_as_torch(pieces: list[Piece], search: SearchConfig) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(PIECES, searches())
-def test_in_int8_too_an_output_keeps_to_its_limits(pieces: list[Piece], search: SearchConfig) -> None:
-    for piece, hypotheses in zip(pieces, engines()[1].search(pieces, search), strict=True):
+def test_in_int8_too_an_output_keeps_to_its_limits(search_inputs: list[Piece], search: SearchConfig) -> None:
+    for piece, hypotheses in zip(search_inputs, engines()[1].search(search_inputs, search), strict=True):
         longest = max(search.maximum_length(len(piece.source)), len(piece.prefix))
         assert 1 <= len(hypotheses) <= search.n_best
         assert [each.score for each in hypotheses] == sorted((each.score for each in hypotheses), reverse=True)

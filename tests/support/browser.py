@@ -1,4 +1,4 @@
-"""Types of what tests in a browser are given."""
+"""Types of fixtures of the browser tests."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-# Opens the page of an attention map; see the fixture `open_page`.
+# Type of the fixture `open_page`, which opens the page of an attention map.
 Opener = Callable[..., "Page"]

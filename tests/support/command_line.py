@@ -1,4 +1,4 @@
-"""Verbs as a user types them, and models to use them on."""
+"""Running of commands in this process, and models to run them on."""
 
 import json
 import sys
@@ -18,15 +18,15 @@ SETTINGS = [
 
 
 def dragoman(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
-    """Run a verb in this process and give its exit code."""
+    """Run a command in this process and return its exit status."""
     words = list(map(str, arguments))
-    # tyro looks at it too.
+    # tyro reads it too.
     monkeypatch.setattr(sys, "argv", ["dragoman", *words])
     return cli.run(words)
 
 
 def make_workplace(folder: Path) -> Path:
-    """Corpora and two models, of a few updates each."""
+    """Make a directory with corpora and two models, trained for a few updates each; return it."""
     training, validation, test = split_numbers()
     write_tsv(folder / "train.tsv", training[:600])
     write_tsv(folder / "valid.tsv", validation[:20])

@@ -1,4 +1,4 @@
-"""The training's loss of a padded batch of states."""
+"""The training loss of a padded batch of states."""
 
 from collections.abc import Callable
 
@@ -16,6 +16,6 @@ def loss_of_states(
     smoothing: float,
     lay_out: Callable[[Tensor], Layout] = layout_of,
 ) -> tuple[Tensor, Tensor]:
-    """The sum and the count; the states are laid out as `lay_out` says."""
+    """Return the sum of the loss and the number of tokens; `lay_out` makes the layout of the states."""
     layout = lay_out(real)
     return label_smoothed_loss(layout.rows(states), layout, weight, target, smoothing)

@@ -1,4 +1,4 @@
-"""Attention maps made by hand: random, but such that weights are the softmax of queries and keys."""
+"""Synthetic attention maps: queries and keys are random, and the weights are computed from them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,21 @@ def made_attention(
     extras: bool = True,
     others: Sequence[str] = ("▁the", "<0xE2>"),
 ) -> AttentionMap:
-    """A map of one sentence.
+    """Return the attention map of one sentence.
 
-    details, bias  whether queries and keys are kept, and whether self-attention has a bias
-    extras         whether there are candidates, and translations without single heads
-    others         candidates besides what was written
+    Args:
+        source: tokens of the source, with EOS.
+        output: tokens of the translation, without EOS.
+        text: the source.
+        translation: the translation.
+        kinds: the kinds of attention that the model has.
+        layers: number of layers.
+        heads: number of heads per layer.
+        width: size of queries and keys.
+        details: include queries, keys, values and outputs.
+        bias: add a bias to the logits of self-attention.
+        extras: include candidates, and translations without single heads.
+        others: candidates besides the tokens of the output.
     """
     random = np.random.default_rng(0)
     predicted = (*output, "</s>")
@@ -43,7 +53,7 @@ def made_attention(
     def arrays(kind: Kind, queries: int, keys: int) -> AttentionArrays | None:
         if kind not in kinds:
             return None
-        query, key = (random.normal(size=(layers, heads, each, width)) * 1.5 for each in (queries, keys))
+        query, key = (random.normal(size=(layers, heads, length, width)) * 1.5 for length in (queries, keys))
         scores = query @ key.swapaxes(-1, -2) / np.sqrt(width)
         added = random.normal(size=scores.shape) if bias and kind != "encoder_decoder" else None
         if added is not None:
@@ -51,8 +61,8 @@ def made_attention(
         if kind == "decoder_self":
             scores = np.where(np.tril(np.ones((queries, keys), dtype=bool)), scores, -np.inf)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        kept = Details(query=query, key=key, value=key, output=query, bias=added) if details else None
-        return AttentionArrays((powers / powers.sum(-1, keepdims=True)).astype(np.float32), kept)
+        recorded = Details(query=query, key=key, value=key, output=query, bias=added) if details else None
+        return AttentionArrays((powers / powers.sum(-1, keepdims=True)).astype(np.float32), recorded)
 
     return AttentionMap(
         text=text,

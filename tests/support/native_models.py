@@ -1,4 +1,4 @@
-"""Small models on the compiled engine, and the same ones in torch."""
+"""Small random models, run by the native engine and by torch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from dragoman.search.torch_backend import TorchBackend
 from tests.support.small_translator import model_config, random_models, tokenizer
 
 BUILDS = native.builds()
-NOT_INSTALLED = "the compiled engine is not installed: no C++ compiler was found"
+NOT_INSTALLED = "the native engine is not installed: no C++ compiler was found"
 
 CONFIG = TransformerConfig(
     source_vocabulary=70,
@@ -33,8 +33,8 @@ CONFIG = TransformerConfig(
 SOURCES = [[5, 9, 33], [4], [*range(10, 45)], [60, 61, 60, 61, 60]]
 
 
-def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0) -> TransformerConfig:
-    """A model directory with random weights whose distributions are not flat."""
+def write_model(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0) -> TransformerConfig:
+    """Write a model directory with random weights, scaled so that the output distributions are not uniform."""
     config = replace(CONFIG, **(changes or {}))
     directory.mkdir(exist_ok=True)
     torch.manual_seed(seed)
@@ -50,33 +50,36 @@ def write(directory: Path, changes: dict[str, Any] | None = None, seed: int = 0)
     return config
 
 
-def searcher(
+def native_backend(
     directory: Path, config: TransformerConfig, precision: native.Precision = "fp32", **settings: Any
 ) -> NativeBackend:
     return NativeBackend(directory, config, BUILDS[0], precision, **settings)
 
 
-def in_torch(directory: Path) -> TorchBackend:
+def torch_backend(directory: Path) -> TorchBackend:
     return TorchBackend.from_models([load_model(directory)], batch_tokens=4096)
 
 
-def pieces(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
+def search_inputs(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
     return [
         Piece(list(source), list(prefix))
         for source, prefix in zip(sources, prefixes or [[]] * len(sources), strict=True)
     ]
 
 
-def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
-    """The same hypotheses in the same order, up to rounding in their figures."""
-    assert [[each.tokens for each in row] for row in ours] == [[each.tokens for each in row] for row in theirs]
-    assert [[each.finished for each in row] for row in ours] == [[each.finished for each in row] for row in theirs]
+def assert_same(hypotheses: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    """Check that both engines return the same hypotheses in the same order, with scores equal up to rounding."""
+    assert [[each.tokens for each in row] for row in hypotheses] == [[each.tokens for each in row] for row in expected]
+    assert [[each.finished for each in row] for row in hypotheses] == [
+        [each.finished for each in row] for row in expected
+    ]
     for field in ("log_probability", "score"):
-        one, other = ([getattr(each, field) for row in rows for each in row] for rows in (ours, theirs))
+        one, other = ([getattr(each, field) for row in rows for each in row] for rows in (hypotheses, expected))
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def translator_directory(directory: Path) -> Path:
+    """Write a model directory with a tokenizer, which `Translator.load` can load."""
     description = ModelDescription(architecture="transformer", model=model_config(), trained_length=12)
     tokenizer().save(directory)
     save_model(directory, description, weights_of(random_models(1)[0]))

@@ -1,4 +1,4 @@
-"""A language pair of the project's own making: the numbers 0 to 9,999 in English and German words."""
+"""A small parallel corpus: the numbers 0 to 9,999 in English and German words."""
 
 from dragoman.data.readers import Pair
 
@@ -15,7 +15,7 @@ GERMAN_TENS = "- - zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neu
 
 
 def english(number: int) -> str:
-    """Forty-two is "forty-two", 1,205 "one thousand two hundred and five"."""
+    """Return a number in English words: 1,205 is "one thousand two hundred and five"."""
     if number < 20:
         return ENGLISH_ONES[number]
     if number < 100:
@@ -30,7 +30,10 @@ def english(number: int) -> str:
 
 
 def german(number: int) -> str:
-    """42 is "zweiundvierzig": one word, ones before tens, "ein" but for a final "eins"."""
+    """Return a number in German words: 42 is "zweiundvierzig".
+
+    It is one word with ones before tens; "eins" becomes "ein" unless it is at the end.
+    """
     if number < 20:
         return GERMAN_ONES[number]
     if number < 100:
@@ -48,7 +51,7 @@ def _ein(number: int) -> str:
 
 
 def split_numbers() -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """(train, valid, test): test is every fifth number in a scattered order, never seen in training."""
-    # 7919 is prime to 10,000: a walk over all numbers, deterministic and without pattern.
+    """Return the pairs for (training, validation, test), which are disjoint."""
+    # 7919 and 10,000 are coprime, so this is a permutation of all numbers, deterministic and without a simple pattern.
     pairs = [Pair(english(number), german(number)) for number in (i * 7919 % 10_000 for i in range(10_000))]
     return pairs[2200:], pairs[2000:2200], pairs[:2000]

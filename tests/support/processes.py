@@ -1,9 +1,9 @@
-"""The command line as a process of its own, as a terminal starts it."""
+"""The command line in a separate process, as a terminal starts it."""
 
 import sys
 from pathlib import Path
 
-# Where the tests run in the background, the shell has them ignore SIGINT, and what they start too.
+# If the tests run in the background, the shell makes them and their child processes ignore SIGINT.
 _PROGRAM = """
 import runpy, signal, sys
 
@@ -21,5 +21,5 @@ runpy.run_module("dragoman", run_name="__main__", alter_sys=True)
 
 
 def dragoman_process(*arguments: str | Path, interrupted_at: str = "", signal_number: int = 0) -> list[str]:
-    """Return the command of a verb; it gets a signal from itself when it imports `interrupted_at`, if that is given."""
+    """Return the command line; the process raises a signal when it imports the module `interrupted_at`, if given."""
     return [sys.executable, "-c", _PROGRAM, interrupted_at, str(int(signal_number)), *map(str, arguments)]

@@ -1,4 +1,4 @@
-"""Trainings that take seconds, and corpora to give them."""
+"""Settings of training runs that take seconds, and corpora for them."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -12,7 +12,7 @@ from dragoman.data.readers import Pair
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.loop import Trainer
 
-# With all that has a state to resume: accumulation, subword sampling, both kinds of averages.
+# Uses every feature with a state that is resumed: accumulation, subword sampling, both kinds of averages.
 TINY_RUN: dict[str, Any] = {
     "preset": "tiny",
     "tokenizer": {"vocabulary_size": 400},
@@ -28,7 +28,7 @@ TINY_RUN: dict[str, Any] = {
     },
 }
 
-# With validations after updates 4, 8 and 12.
+# Has validations after updates 4, 8 and 12.
 SHORT_RUN: dict[str, Any] = {
     "preset": "tiny",
     "tokenizer": {"vocabulary_size": 400},
@@ -46,6 +46,6 @@ def write_tsv(path: Path, pairs: Sequence[Pair]) -> Path:
 
 
 def train_with(monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Trainer[Seq2Seq, Batch]]) -> None:
-    """Let `dragoman.run.train` use another trainer."""
-    # By its name, `dragoman.run.train` is the function.
+    """Make `dragoman.run.train` use another trainer."""
+    # The attribute `dragoman.run.train` is the function, not the module.
     monkeypatch.setattr(import_module("dragoman.run.train"), "Trainer", trainer)

@@ -1,4 +1,4 @@
-"""Virtual environments to install dragoman into."""
+"""Virtual environments into which tests install dragoman."""
 
 import os
 import subprocess
@@ -8,29 +8,29 @@ from pathlib import Path
 
 
 class ScratchEnvironment:
-    """A virtual environment of its own, which sees the packages of this one but not its dragoman.
+    """A virtual environment that can import the packages of the current one, except dragoman.
 
-    pip asks no package index and builds with the setuptools and pybind11 that are installed here.
+    Its pip uses no package index, and builds with the setuptools and pybind11 of the current environment.
     """
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "venv", with_pip=False, symlinks=True)
         self.python = folder / "venv/bin/python"
         [packages] = (folder / "venv/lib").glob("python*/site-packages")
-        # A path that a .pth file names is not searched for .pth files, such as that of an editable dragoman.
+        # Python does not process .pth files, such as that of an editable dragoman, in a directory named in a .pth file.
         (packages / "installed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-        plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         pip = {
             "PIP_CACHE_DIR": str(folder / "cache"),
-            "PIP_NO_BUILD_ISOLATION": "0",  # which means --no-build-isolation
+            "PIP_NO_BUILD_ISOLATION": "0",  # the value that means --no-build-isolation
             "PIP_NO_INDEX": "1",
         }
-        self.environment = plain | pip
+        self.environment = inherited | pip
 
     def run(self, *command: str, **environment: str) -> str:
-        """Return what a command prints."""
-        done = subprocess.run(
+        """Run a command, which must succeed; return its standard output."""
+        process = subprocess.run(
             command, env=self.environment | environment, cwd=self.python.parent, capture_output=True, text=True
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout

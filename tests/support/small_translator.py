@@ -1,4 +1,4 @@
-"""Translators that need no training: one that copies, and one with random weights."""
+"""Translators without training: one that copies its input, and one with random weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,21 +26,21 @@ WORDS += ["open", "closed", "turn", "light", "please", "wait", "now"]
 
 @cache
 def tokenizer() -> Tokenizer:
-    """Subwords of a few English words, the same on both sides."""
+    """Return a tokenizer of a few English words, with the same vocabulary on both sides."""
     lines = [" ".join(WORDS[i:] + WORDS[: i // 2]) + "." for i in range(len(WORDS))]
     pairs = [Pair(line, line) for line in lines]
     return train_tokenizer(pairs, TokenizerConfig(vocabulary_size=340))
 
 
 def model_config() -> TransformerConfig:
-    """`tiny` with one layer on each side."""
+    """Return the preset `tiny` with one encoder layer and one decoder layer."""
     size = tokenizer().source_size
     return replace(tiny(size, size, joint=True), encoder_layers=1, decoder_layers=1)
 
 
 @cache
 def random_models(count: int) -> tuple[Seq2Seq, ...]:
-    """Transformers of random weights, scaled so that their distributions are not flat."""
+    """Return Transformers with random weights, scaled so that the output distributions are not uniform."""
     models = []
     for seed in range(count):
         torch.manual_seed(seed)
@@ -71,7 +71,10 @@ class CopyState:
 
 
 class CopyModel:
-    """Says the source again, and then EOS, each with probability 0.9. Notes what it reads."""
+    """A model that predicts the source tokens and then EOS, each with probability 0.9.
+
+    `read` records the sources.
+    """
 
     def __init__(self) -> None:
         self.models: Sequence[Seq2Seq] = random_models(1)
@@ -83,10 +86,10 @@ class CopyModel:
 
     def step(self, token: Tensor, state: CopyState) -> tuple[Tensor, CopyState]:
         N, S = state.source.shape
-        # [N]: the source token here, EOS beyond its end
-        said = state.source[:, state.position] if state.position < S else torch.full((N,), EOS)
+        # [N]: the source token at this position, EOS after the end
+        token_to_copy = state.source[:, state.position] if state.position < S else torch.full((N,), EOS)
         V = tokenizer().target_size
-        probability = 0.9 * nn.functional.one_hot(said, V) + 0.1 / V
+        probability = 0.9 * nn.functional.one_hot(token_to_copy, V) + 0.1 / V
         return probability.log(), CopyState(state.source, state.position + 1)
 
 
@@ -97,7 +100,7 @@ def copy_translator(max_source_tokens: int = 20) -> tuple[Translator, CopyModel]
 
 
 def write_model(directory: Path, number: int, *, right_to_left: bool) -> Path:
-    """Write the model directory of one of three random models."""
+    """Write the model directory of one of three random models; return it."""
     tokenizer().save(directory)
     description = ModelDescription(
         architecture="transformer", model=model_config(), trained_length=20, right_to_left=right_to_left

@@ -1,4 +1,4 @@
-"""A model made of a table, small enough that every output can be listed."""
+"""A model defined by a table of probabilities, small enough to enumerate all outputs."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class TableState:
-    """Which table each hypothesis uses, and its last token but one."""
+    """For each hypothesis, the row of the table, and the token before the last one."""
 
     table: Tensor  # [N]
     before: Tensor  # [N]
@@ -27,7 +27,10 @@ class TableState:
 
 
 class TableModel:
-    """log p(token | the two tokens before it) of R rows; it also notes the rows of each step."""
+    """log p(token | the two preceding tokens) of R rows.
+
+    `rows_of_steps` records the number of rows of each step.
+    """
 
     def __init__(self, log_probabilities: Tensor) -> None:
         self.log_probabilities = log_probabilities  # [R, V, V, V]
@@ -35,7 +38,7 @@ class TableModel:
 
     @classmethod
     def random(cls, seed: int, rows: int = 3, words: int = 3) -> "TableModel":
-        """Tables drawn at random; `words` tokens beside the four special ones."""
+        """Return a model with random tables; the vocabulary has `words` tokens besides the four special ones."""
         generator = torch.Generator().manual_seed(seed)
         V = 4 + words
         return cls((1.5 * torch.randn(rows, V, V, V, generator=generator)).log_softmax(-1))
@@ -50,15 +53,15 @@ class TableModel:
         return self.log_probabilities[state.table, state.before, token], TableState(state.table, token)
 
     def log_probability(self, row: int, tokens: Sequence[int]) -> float:
-        """Of the tokens and EOS, one by one."""
-        said = [BOS, BOS, *tokens, EOS]
-        triples = zip(said, said[1:], said[2:], strict=False)
+        """Return the log-probability of the tokens followed by EOS."""
+        sequence = [BOS, BOS, *tokens, EOS]
+        triples = zip(sequence, sequence[1:], sequence[2:], strict=False)
         return sum(float(self.log_probabilities[row, a, b, c]) for a, b, c in triples)
 
     def every_output(
         self, row: int, source_length: int, config: SearchConfig, prefix: Sequence[int] = ()
     ) -> list[Hypothesis]:
-        """Every output within the limits of `config`, best score first."""
+        """Return every output within the limits of `config`, best score first."""
         words = range(4, self.log_probabilities.size(-1))
         maximum = max(config.maximum_length(source_length), len(prefix))
         shortest = max(config.minimum_length(source_length), len(prefix))
@@ -72,28 +75,28 @@ class TableModel:
                         tokens=tokens,
                         log_probability=total,
                         score=total / length_penalty(length + 1, config.length_penalty),
-                        finished=length < maximum or self.wants_to_end(row, tokens),
+                        finished=length < maximum or self.ends_after(row, tokens),
                     )
                 )
         return sorted(outputs, key=lambda output: -output.score)
 
-    def wants_to_end(self, row: int, tokens: Sequence[int]) -> bool:
-        """Whether EOS is the most probable token here."""
+    def ends_after(self, row: int, tokens: Sequence[int]) -> bool:
+        """Return True if EOS is the most probable token after `tokens`."""
         before, last = [BOS, BOS, *tokens][-2:]
         return int(self.log_probabilities[row, before, last].argmax()) == EOS
 
 
 def constant_model(probabilities: Sequence[float], rows: int = 1) -> TableModel:
-    """The same distribution at every position."""
+    """Return a model with the same distribution at every position."""
     V = len(probabilities)
     table = torch.tensor([math.log(p) if p else -1e9 for p in probabilities])
     return TableModel(table.expand(rows, V, V, V))
 
 
-def assert_same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
-    """Equal but for rounding."""
-    assert [h.tokens for h in found] == [h.tokens for h in expected]
-    assert [h.finished for h in found] == [h.finished for h in expected]
-    for one, other in zip(found, expected, strict=True):
+def assert_same(hypotheses: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
+    """Check that hypotheses are equal up to rounding."""
+    assert [h.tokens for h in hypotheses] == [h.tokens for h in expected]
+    assert [h.finished for h in hypotheses] == [h.finished for h in expected]
+    for one, other in zip(hypotheses, expected, strict=True):
         assert math.isclose(one.log_probability, other.log_probability, abs_tol=1e-4)
         assert math.isclose(one.score, other.score, abs_tol=1e-4)

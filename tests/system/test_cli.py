@@ -1,4 +1,4 @@
-"""The verbs as a user types them, on a model that a few updates have made."""
+"""The commands end to end, on a model trained for a few updates."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ from tests.support.processes import dragoman_process
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with corpora and two models."""
+    """A directory with corpora and two models."""
     return make_workplace(tmp_path_factory.mktemp("cli"))
 
 
@@ -48,7 +48,7 @@ def test_train_writes_a_model_directory(workplace: Path) -> None:
     assert "600 pairs from train.tsv" in (model / "README.md").read_text()
 
 
-def test_translate_gives_a_line_for_each_line(
+def test_translate_prints_one_line_per_line(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     lines = [
@@ -79,7 +79,7 @@ def test_translate_gives_a_line_for_each_line(
     assert b"line 9: longer than --max-line-characters; the line was copied without translation" in errors
 
 
-def test_score_gives_a_line_for_each_pair_even_one_that_is_too_long(
+def test_score_prints_one_line_per_pair_even_if_it_is_too_long(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (workplace / "long.tsv").write_text("one\teins\n" + "two " * 100 + "\tzwei\nthree\tdrei\n")
@@ -92,15 +92,15 @@ def test_score_gives_a_line_for_each_pair_even_one_that_is_too_long(
     assert errors == "dragoman: pair 2: longer than --max-line-characters; not scored\n"
 
 
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless file here")
-def test_a_line_without_end_is_an_error(
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="/dev/zero does not exist")
+def test_an_endless_line_is_an_error(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dragoman(monkeypatch, "translate", workplace / "model", "/dev/zero") == 2
     assert "/dev/zero:1: the line has more than 67,108,864 bytes" in capsys.readouterr().err
 
 
-def test_translate_reads_standard_input_and_gzip_alike(
+def test_translate_reads_standard_input_and_gzip(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     text = b"one\ntwo hundred\n"
@@ -113,7 +113,7 @@ def test_translate_reads_standard_input_and_gzip_alike(
     assert from_file.count(b"\n") == 2
 
 
-def test_json_has_alternatives_scores_and_flags(
+def test_json_contains_alternatives_scores_and_flags(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (workplace / "one.txt").write_text("five\n")
@@ -122,15 +122,15 @@ def test_json_has_alternatives_scores_and_flags(
     assert b"--json" in capfdbinary.readouterr().err
     assert dragoman(monkeypatch, *arguments, "--json") == 0
     [line] = capfdbinary.readouterr().out.splitlines()
-    answer = json.loads(line)
-    scores = [alternative["score"] for alternative in answer["alternatives"]]
+    result = json.loads(line)
+    scores = [alternative["score"] for alternative in result["alternatives"]]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
-    assert answer["text"] == answer["alternatives"][0]["text"]
-    assert answer["cut"] is False
+    assert result["text"] == result["alternatives"][0]["text"]
+    assert result["cut"] is False
 
 
-def test_sampling_is_decided_by_its_seed_and_prefixes_begin_the_output(
+def test_samples_depend_on_the_seed_and_output_begins_with_prefixes(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (workplace / "one.txt").write_text("five\n")
@@ -148,7 +148,7 @@ def test_sampling_is_decided_by_its_seed_and_prefixes_begin_the_output(
     assert capfdbinary.readouterr().out.startswith(b"hundert")
 
 
-def test_score_is_the_log_probability_that_translate_reports(
+def test_score_equals_the_log_probability_of_translate(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (workplace / "one.txt").write_text("five\n")
@@ -156,16 +156,16 @@ def test_score_is_the_log_probability_that_translate_reports(
         dragoman(monkeypatch, "translate", workplace / "model", workplace / "one.txt", "--json", "--precision", "fp32")
         == 0
     )
-    answer = json.loads(capfdbinary.readouterr().out)
-    (workplace / "own.tsv").write_text(f"five\t{answer['text']}\n")
+    result = json.loads(capfdbinary.readouterr().out)
+    (workplace / "own.tsv").write_text(f"five\t{result['text']}\n")
     assert dragoman(monkeypatch, "score", workplace / "model", workplace / "own.tsv") == 0
     log_probability, score = map(float, capfdbinary.readouterr().out.split())
-    # The text could have other subwords than search chose, and then be less probable, never more.
-    assert log_probability <= answer["log_probability"] + 1e-3
-    assert score == pytest.approx(answer["score"], abs=1e-3) or log_probability < answer["log_probability"]
+    # The text may be encoded to other subwords than the search found; it is then less probable.
+    assert log_probability <= result["log_probability"] + 1e-3
+    assert score == pytest.approx(result["score"], abs=1e-3) or log_probability < result["log_probability"]
 
 
-def test_evaluate_prints_scores_signatures_examples_and_significance(
+def test_evaluate_prints_metrics_signatures_examples_and_significance(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     arguments = ("evaluate", workplace / "model", workplace / "test.tsv")
@@ -177,26 +177,26 @@ def test_evaluate_prints_scores_signatures_examples_and_significance(
     assert output.count("\nreference ") == 10
     assert (workplace / "out.txt").read_text().count("\n") == 12
     assert dragoman(monkeypatch, *arguments, "--json") == 0
-    figures = json.loads(capfdbinary.readouterr().out)
-    assert figures["sentences"] == 12
-    assert figures["perplexity"] > 1
-    assert (figures["metric"], figures["pairs"], figures["split"], figures["beam"]) == ("translation", 12, 0, 4)
-    assert "figures" not in figures
+    report = json.loads(capfdbinary.readouterr().out)
+    assert report["sentences"] == 12
+    assert report["perplexity"] > 1
+    assert (report["metric"], report["pairs"], report["split"], report["beam"]) == ("translation", 12, 0, 4)
+    assert "token_statistics" not in report
 
 
-def test_evaluate_scores_an_ensemble(
+def test_evaluate_an_ensemble(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    def figures(*models: str | Path) -> dict[str, Any]:
+    def evaluate(*models: str | Path) -> dict[str, Any]:
         assert dragoman(monkeypatch, "evaluate", *models, workplace / "test.tsv", "--json") == 0
         return dict(json.loads(capfdbinary.readouterr().out))
 
-    one, other = figures(workplace / "model", "--engine", "torch"), figures(workplace / "other", "--engine", "torch")
+    one, other = evaluate(workplace / "model", "--engine", "torch"), evaluate(workplace / "other", "--engine", "torch")
     ensemble = ("--ensemble", workplace / "other", "--output", workplace / "ensemble.txt")
     assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, "--json") == 0
     both = json.loads(capfdbinary.readouterr().out)
     assert both["engine"].endswith("an ensemble of 2 models")
-    # The logarithm of a mean is not below the mean of logarithms.
+    # The logarithm of a mean is at least the mean of the logarithms (Jensen).
     assert both["perplexity"] < math.sqrt(one["perplexity"] * other["perplexity"])
     sources = [line.split("\t")[0] + "\n" for line in (workplace / "test.tsv").read_text().splitlines()]
     (workplace / "sources.txt").write_text("".join(sources))
@@ -210,17 +210,17 @@ def test_evaluate_scores_an_ensemble(
     shutil.copytree(workplace / "other", backward)
     description = json.loads((backward / "config.json").read_text())
     (backward / "config.json").write_text(json.dumps({**description, "right_to_left": True}))
-    turned = figures(backward, "--engine", "torch")
-    meet = figures(workplace / "model", "--ensemble", backward)
-    assert meet["engine"].startswith("left to right: torch")
-    assert meet["perplexity"] == pytest.approx(math.sqrt(one["perplexity"] * turned["perplexity"]), rel=1e-4)
+    reverse = evaluate(backward, "--engine", "torch")
+    joint = evaluate(workplace / "model", "--ensemble", backward)
+    assert joint["engine"].startswith("left to right: torch")
+    assert joint["perplexity"] == pytest.approx(math.sqrt(one["perplexity"] * reverse["perplexity"]), rel=1e-4)
     gold = ("--alignment", workplace / "gold.txt")
     assert dragoman(monkeypatch, "evaluate", workplace / "model", workplace / "test.tsv", *ensemble, *gold) == 2
     assert b"not with an ensemble" in capfdbinary.readouterr().err
 
 
 def hostile_pairs(path: Path) -> Path:
-    """Six lines of five sources; as JSON lines, which can spell anything."""
+    """Write six lines with five sources, as JSON lines, which can represent any text."""
     pairs = [
         ("five", "fünf"),
         ("seven\u2028eight", "sieben acht"),
@@ -233,7 +233,7 @@ def hostile_pairs(path: Path) -> Path:
     return path
 
 
-def test_evaluate_symbols_against_the_nearest_of_several_references(
+def test_evaluate_symbols_with_several_references(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     test = hostile_pairs(workplace / "symbols.jsonl")
@@ -254,15 +254,15 @@ def test_evaluate_symbols_against_the_nearest_of_several_references(
 
     bounds = ("--length-bounds", "1,2", "--max-source-tokens", "500", "--json")
     assert dragoman(monkeypatch, *arguments, *bounds) == 0
-    figures = json.loads(capfdbinary.readouterr().out)
-    assert (figures["sequences"], figures["pairs"]) == (5, 6)
-    assert figures["sequence_error_rate"] + figures["sequence_accuracy"] == 100
-    assert [(group["shortest"], group["longest"]) for group in figures["by_length"]] == [(0, 1), (2, 2), (3, 60)]
-    assert (figures["split"], figures["max_source_tokens"]) == (0, 500)
-    assert figures["signatures"]["symbols"].startswith("nrefs:var|")
+    report = json.loads(capfdbinary.readouterr().out)
+    assert (report["sequences"], report["pairs"]) == (5, 6)
+    assert report["sequence_error_rate"] + report["sequence_accuracy"] == 100
+    assert [(group["shortest"], group["longest"]) for group in report["by_length"]] == [(0, 1), (2, 2), (3, 60)]
+    assert (report["split"], report["max_source_tokens"]) == (0, 500)
+    assert report["signatures"]["symbols"].startswith("nrefs:var|")
 
 
-def test_evaluate_summaries_beside_the_lead(
+def test_evaluate_summaries_and_the_lead(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     test = hostile_pairs(workplace / "summaries.jsonl")
@@ -274,13 +274,13 @@ def test_evaluate_summaries_beside_the_lead(
         assert expected in output
     assert output.count("paired bootstrap: 5 sentences") == 2
     assert dragoman(monkeypatch, *arguments, "--json") == 0
-    figures = json.loads(capfdbinary.readouterr().out)
-    assert {"precision", "recall", "f1"} == set(figures["rouge2"]) == set(figures["lead"]["rougeL"])
-    assert (figures["summaries"], figures["pairs"], figures["lead_words"]) == (5, 6, 11)
-    assert len(figures["against_lead"]["comparisons"]) == 6
+    report = json.loads(capfdbinary.readouterr().out)
+    assert {"precision", "recall", "f1"} == set(report["rouge2"]) == set(report["lead"]["rougeL"])
+    assert (report["summaries"], report["pairs"], report["lead_words"]) == (5, 6, 11)
+    assert len(report["against_lead"]["comparisons"]) == 6
 
 
-def test_evaluate_prints_what_the_model_reports(
+def test_evaluate_prints_token_statistics(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     def steps(self: Transformer, source: Tensor, real: Tensor, *target: Tensor) -> dict[str, Tensor]:
@@ -290,31 +290,31 @@ def test_evaluate_prints_what_the_model_reports(
     monkeypatch.setattr(Transformer, "token_statistics", steps)
     arguments = ("evaluate", workplace / "model", workplace / "test.tsv", "--beam", "1")
     assert dragoman(monkeypatch, *arguments) == 0
-    assert "   mean over tokens; at most 2\n" in capfdbinary.readouterr().out.decode()
+    assert "   mean over tokens; maximum 2\n" in capfdbinary.readouterr().out.decode()
     assert dragoman(monkeypatch, *arguments, "--json") == 0
-    figures = json.loads(capfdbinary.readouterr().out)["figures"]
-    assert figures["encoder steps"]["maximum"] == 2
-    assert 1 < figures["encoder steps"]["mean"] < 2
+    statistics = json.loads(capfdbinary.readouterr().out)["token_statistics"]
+    assert statistics["encoder steps"]["maximum"] == 2
+    assert 1 < statistics["encoder steps"]["mean"] < 2
 
 
-def test_longer_lines_are_translated_in_one_piece_on_demand(
+def test_max_source_tokens_sets_the_limit_of_segments(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (workplace / "long.txt").write_text("nine ten eleven " * 12 + "\n")
     arguments = ("translate", workplace / "model", workplace / "long.txt", "--json", "--beam", "1")
     assert dragoman(monkeypatch, *arguments) == 0
     output, errors = capfdbinary.readouterr()
-    assert json.loads(output)["pieces"] > 1
+    assert json.loads(output)["segments"] > 1
     assert b"--max-source-tokens" in errors
     assert dragoman(monkeypatch, *arguments, "--max-source-tokens", "300") == 0
     output, errors = capfdbinary.readouterr()
-    assert json.loads(output)["pieces"] == 1
+    assert json.loads(output)["segments"] == 1
     assert b"split" not in errors
     assert dragoman(monkeypatch, *arguments, "--max-source-tokens", "0") == 2
     assert b"max_source_tokens must be at least 1" in capfdbinary.readouterr().err
 
 
-def test_a_quantized_model_translates_and_is_scored(
+def test_a_quantized_model_is_evaluated(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = workplace / "quantized"
@@ -328,21 +328,21 @@ def test_a_quantized_model_translates_and_is_scored(
     assert "exists already" in capsys.readouterr().err
 
 
-def test_a_shortlist_is_learnt_and_used(
+def test_a_shortlist_is_learned_and_used(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = workplace / "other"
     (workplace / "lines.txt").write_text("seven hundred one\n\nthree\n")
     assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 2
     assert "no shortlist" in capsys.readouterr().err
-    # Of a megabyte on a line, every pair of its tokens would need terabytes.
+    # The lexicon of a line of a megabyte would need terabytes of memory.
     (workplace / "long.tsv").write_text("nine " * 200_000 + "\t" + "neun " * 200_000 + "\n\tnichts\n")
     assert dragoman(monkeypatch, "shortlist", model, workplace / "long.tsv") == 2
     assert "no pairs to learn from" in capsys.readouterr().err
     assert dragoman(monkeypatch, "shortlist", model, workplace / "train.tsv", workplace / "long.tsv") == 0
-    learnt = capsys.readouterr().out
-    assert re.search(r"^left out 1 pairs longer than any in training", learnt, re.MULTILINE)
-    assert "for every sentence" in learnt
+    learned = capsys.readouterr().out
+    assert re.search(r"^left out 1 pairs longer than any in training", learned, re.MULTILINE)
+    assert "for every sentence" in learned
     assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 0
     assert capsys.readouterr().out.count("\n") == 3
 
@@ -360,14 +360,14 @@ def test_a_corpus_is_distilled(
     assert dragoman(monkeypatch, "distill", workplace / "model", workplace / "test.tsv", "--out", "x.tsv") == 2
 
 
-def test_doctor_says_what_translates(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_prints_the_selected_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert dragoman(monkeypatch, "doctor") == 0
-    choice = select_engine()
-    expected = "torch on" if choice.build is None else choice.build.instructions
+    selection = select_engine()
+    expected = "torch on" if selection.build is None else selection.build.instructions
     assert expected in capsys.readouterr().out
 
 
-def test_an_ensemble_needs_one_vocabulary(
+def test_translate_with_an_ensemble(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (workplace / "one.txt").write_text("five\n")
@@ -410,7 +410,7 @@ def test_corpus_clean_and_stats(
         (["translate", "{}/model", "{}/test.tsv", "--device", "abacus"], "abacus"),
     ],
 )
-def test_mistakes_are_explained_without_a_traceback(
+def test_errors_are_explained_without_a_traceback(
     workplace: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
@@ -423,7 +423,7 @@ def test_mistakes_are_explained_without_a_traceback(
     assert "Traceback" not in errors
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(workplace: Path) -> None:
+def test_ctrl_c_saves_a_checkpoint_and_the_same_command_resumes(workplace: Path) -> None:
     command = dragoman_process("train", workplace / "train.tsv", "--validation", workplace / "valid.tsv")
     command += ["--out", str(workplace / "stopped"), "--preset", "tiny", *SETTINGS, "--set=training.steps=100000"]
     log = workplace / "stopped/run/log.jsonl"
@@ -431,17 +431,17 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(workplace: Path) -> None:
         while not log.exists():
             assert process.poll() is None, process.communicate()[1].decode()
             time.sleep(0.1)
-        # To the whole group, as a terminal does.
+        # A terminal sends the signal to the whole process group.
         os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 128 + signal.SIGINT
     assert "repeat the command to resume" in errors
-    # The one before the first update, and the one at the end.
+    # The checkpoint before the first update, and the last one.
     _, checkpoint = sorted((workplace / "stopped/run/checkpoints").glob("step-*"))
     assert load_checkpoint(checkpoint).state["position"]["step"] >= 10
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(workplace: Path) -> None:
+def test_a_closed_output_pipe_is_no_error(workplace: Path) -> None:
     (workplace / "many.txt").write_text("one\n" * 5000)
     command = [sys.executable, "-m", "dragoman"]
     command += ["translate", str(workplace / "model"), str(workplace / "many.txt"), "--beam", "1"]

@@ -1,4 +1,4 @@
-"""Looking inside and aligning, as a user types it."""
+"""The commands `attention` and `align`, end to end."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_workplace(tmp_path_factory.mktemp("cli"))
 
 
-def test_a_sentence_becomes_a_page_a_picture_or_numbers(
+def test_the_attention_for_a_sentence_is_written_in_every_format(
     workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("page.html", "picture.png", "picture.svg", "arrays.npz", "numbers.json"):
@@ -60,7 +60,7 @@ def test_one_head_of_a_given_target_by_words(
         (["one", "--out", "nowhere/page.html"], "the directory nowhere does not exist"),
         (["one"], "use exactly one of --out page.html (one sentence), --serve"),
         (["one", "--serve", "--out", "page.html"], "use exactly one of --out page.html (one sentence), --serve"),
-        (["one", "--serve", "--port", "99999"], "port 99999 of 127.0.0.1 cannot be used"),
+        (["one", "--serve", "--port", "99999"], "cannot use port 99999 of 127.0.0.1"),
         (["one", "--out", "a.png", "--layer", "1"], "--layer and --head require each other"),
         (["one", "--out", "a.png", "--layer", "9", "--head", "1"], "there is no layer 9, head 1"),
         (["one", "--out", "a.png", "--layer", "0", "--head", "1"], "there is no layer 0, head 1"),
@@ -69,7 +69,7 @@ def test_one_head_of_a_given_target_by_words(
         (["one.tsv", "--report", "r.html"], "one.tsv"),
     ],
 )
-def test_mistakes_are_explained_and_nothing_is_written(
+def test_errors_are_explained_and_nothing_is_written(
     workplace: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -93,14 +93,14 @@ def test_a_path_that_cannot_be_written_is_named(
     assert [path.name for path in tmp_path.iterdir()] == ["taken.html"]
 
 
-def test_what_is_no_model_is_named(
+def test_a_directory_without_a_model_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dragoman(monkeypatch, "attention", tmp_path, "one", "--out", tmp_path / "a.html") == 2
     assert "is not a model directory" in capsys.readouterr().err
 
 
-def test_a_report_on_all_heads_and_what_is_lost_without_some(
+def test_a_report_on_all_heads_with_pruning(
     workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [
@@ -125,7 +125,7 @@ def test_a_report_on_all_heads_and_what_is_lost_without_some(
     assert "data:image/png;base64," in page
 
 
-def test_words_are_aligned_by_the_head_that_was_found(
+def test_words_are_aligned_by_the_selected_head(
     workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, test = workplace / "model", workplace / "test.tsv"
@@ -137,7 +137,7 @@ def test_words_are_aligned_by_the_head_that_was_found(
     assert dragoman(monkeypatch, "translate", model, tmp_path / "lines.txt", "--alignment") == 2
     assert "dragoman align" in capsys.readouterr().err
     assert dragoman(monkeypatch, "align", model, test) == 2
-    assert "too few to judge a head" in capsys.readouterr().err
+    assert "too few to rank heads" in capsys.readouterr().err
     assert dragoman(monkeypatch, "align", model, workplace / "train.tsv", "--pairs", "100") == 0
     assert "links on which lexicons of 600 pairs agree" in capsys.readouterr().out
 
@@ -151,22 +151,22 @@ def test_words_are_aligned_by_the_head_that_was_found(
     assert len(lines) == len(pairs)
     for (source, _), line in zip(pairs, lines, strict=True):
         translation, links = line.split(" ||| ")
-        found = [tuple(map(int, link.split("-"))) for link in links.split()]
-        assert [target for _, target in found] == list(range(len(translation.split())))
-        assert all(0 <= word < len(source.split()) for word, _ in found)
+        parsed = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert [target for _, target in parsed] == list(range(len(translation.split())))
+        assert all(0 <= word < len(source.split()) for word, _ in parsed)
 
     assert dragoman(monkeypatch, "evaluate", model, test, "--alignment", gold, "--json") == 0
-    scores = json.loads(capsys.readouterr().out)["alignment"]
-    assert 0 <= scores["error_rate"] <= 1
-    # One word on the target side, mostly: all of its links are to be found.
-    assert scores["links"] >= len(pairs)
+    metrics = json.loads(capsys.readouterr().out)["alignment"]
+    assert 0 <= metrics["error_rate"] <= 1
+    # Most targets have a single word.
+    assert metrics["links"] >= len(pairs)
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
-    [("0-0\n", "has 1 lines for 12 pairs"), ("0-0\n" * 11 + "0-99\n", r"gold.txt:12: there is no link 0-99")],
+    [("0-0\n", "has 1 lines for 12 pairs"), ("0-0\n" * 11 + "0-99\n", r"gold.txt:12: the link 0-99 is out of range")],
 )
-def test_a_reference_that_does_not_fit_is_refused(
+def test_reference_alignments_that_do_not_fit_the_pairs_are_refused(
     workplace: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -184,7 +184,7 @@ def test_a_reference_that_does_not_fit_is_refused(
 def test_a_pair_that_is_too_long_to_align_is_named(
     workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
-    AlignmentHead(layer=0, head=0, read=False).save(workplace / "model")
+    AlignmentHead(layer=0, head=0, from_input=False).save(workplace / "model")
     (tmp_path / "long.tsv").write_text("one\teins\n" + "one " * 500 + "\teins\n")
     (tmp_path / "gold.txt").write_text("0-0\n0-0\n")
     option = "--reference" if verb == "align" else "--alignment"

@@ -1,1 +1,1 @@
-"""Which source word each target word comes from: by attention, and by lexicons."""
+"""Word alignment, by attention and by lexicons."""

@@ -1,4 +1,7 @@
-"""Which head's attention aligns words best: every head is compared with a reference, or with what lexicons agree on."""
+"""Ranking of the attention heads of a model by how well they align words.
+
+Heads are compared with reference alignments, or with the links on which two lexicons agree.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +24,30 @@ from dragoman.evaluation.alignment import (
     words,
 )
 
-# Fewer links say little about a head.
+# With fewer links, error rates are too uncertain to rank heads.
 FEWEST_LINKS = 30
 
 
 class Aligner(LengthLimit, Protocol):
-    """What aligns pairs by every head of a model; a `Translator` does."""
+    """Interface of an aligner; `Translator` implements it."""
 
     def alignments_by_head(self, pairs: Sequence[tuple[str, str]]) -> list[dict[AlignmentHead, list[Link]]]:
-        """Return the links of each pair by every head."""
+        """Return the links of each pair according to every head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRanking:
-    """How well the heads of a model align words.
+    """The heads of a model, ranked by how well they align words.
 
-    scores         of every head, the lowest error rate first
-    diagonal       of joining words at the same place of their sentences, which a head must beat
-    pairs          the number of pairs on which the heads were compared
-    links          the number of links they were compared with
-    lexicon_pairs  the number of pairs from which the lexicons were learnt; None: compared with a reference
+    Attributes:
+        metrics: metrics of every head, the lowest error rate first.
+        diagonal: metrics of the baseline that links words at the same relative position of their sentences.
+        pairs: number of pairs on which the heads were compared.
+        links: number of links with which they were compared.
+        lexicon_pairs: number of pairs from which the lexicons were learned; None: compared with reference alignments.
     """
 
-    scores: dict[AlignmentHead, AlignmentMetrics]
+    metrics: dict[AlignmentHead, AlignmentMetrics]
     diagonal: AlignmentMetrics
     pairs: int
     links: int
@@ -52,67 +56,89 @@ class HeadRanking:
     @property
     def best(self) -> AlignmentHead:
         """The head with the lowest error rate."""
-        return next(iter(self.scores))
+        return next(iter(self.metrics))
 
 
 def rank_heads_by_reference(
     aligner: Aligner, pairs: Sequence[Pair], references: Sequence[Reference], *, where: str = "the corpus"
 ) -> HeadRanking:
-    """Compare every head with a reference of the same pairs; `where` names the corpus in messages.
+    """Rank the heads by their agreement with reference alignments.
 
-    Raises CorpusError when there are no pairs, or one is longer than the model takes.
+    Args:
+        aligner: the model.
+        pairs: the pairs to align.
+        references: one per pair.
+        where: name of the corpus in messages.
+
+    Returns:
+        The ranking.
+
+    Raises:
+        CorpusError: if there are no pairs, or one is too long for the model.
     """
     _check_any(pairs, where)
     check_fit(aligner, pairs, where)
-    known = sum(len(each.sure) for each in references)
-    return _study(aligner, pairs, known, lambda found: alignment_metrics(found, references))
+    count = sum(len(reference.sure) for reference in references)
+    return _rank(aligner, pairs, count, lambda links: alignment_metrics(links, references))
 
 
 def rank_heads_by_lexicons(
     aligner: Aligner, pairs: Sequence[Pair], *, compared: int, where: str = "the corpus"
 ) -> HeadRanking:
-    """Compare every head with the links that two lexicons agree on, which are learnt from the pairs.
+    """Rank the heads by their agreement with lexicons learned from the pairs.
 
-    Pairs longer than the model takes are left out.
+    A lexicon is learned in each direction; the heads are compared with the links on which both agree. Pairs that are
+    too long for the model are left out.
 
-    compared  the number of pairs on which the heads are compared, the first ones
-    where     names the corpus in messages
+    Args:
+        aligner: the model.
+        pairs: the pairs from which the lexicons are learned.
+        compared: number of leading pairs on which the heads are compared.
+        where: name of the corpus in messages.
 
-    Raises CorpusError when there are no pairs, or the lexicons agree on too few links.
+    Returns:
+        The ranking.
+
+    Raises:
+        CorpusError: if there are no pairs, or the lexicons agree on too few links.
     """
     pairs = [pair for pair, fits in zip(pairs, aligner.fits(pairs), strict=True) if fits]
-    some = pairs[: max(0, compared)]
-    _check_any(some, where)
-    agreed = lexical_links([(words(pair.source), words(pair.target)) for pair in pairs], len(some))
-    known = sum(map(len, agreed))
-    if known < FEWEST_LINKS:
+    compared_pairs = pairs[: max(0, compared)]
+    _check_any(compared_pairs, where)
+    references = lexical_links([(words(pair.source), words(pair.target)) for pair in pairs], len(compared_pairs))
+    count = sum(map(len, references))
+    if count < FEWEST_LINKS:
         raise CorpusError(
-            f"{where} has only {known} words whose translation is fairly sure, too few to judge a "
-            f"head by ({FEWEST_LINKS} are needed): give more pairs, or a reference with --reference"
+            f"{where} has only {count} words whose translation is fairly certain, too few to rank heads "
+            f"({FEWEST_LINKS} are needed): use more pairs, or reference alignments with --reference"
         )
-    return _study(
-        aligner, some, known, lambda found: partial_alignment_metrics(found, agreed), lexicon_pairs=len(pairs)
+    return _rank(
+        aligner,
+        compared_pairs,
+        count,
+        lambda links: partial_alignment_metrics(links, references),
+        lexicon_pairs=len(pairs),
     )
 
 
-def _study(
+def _rank(
     aligner: Aligner,
     pairs: Sequence[Pair],
-    known: int,
-    score: Callable[[Sequence[list[Link]]], AlignmentMetrics],
+    reference_links: int,
+    metrics_of: Callable[[Sequence[list[Link]]], AlignmentMetrics],
     *,
     lexicon_pairs: int | None = None,
 ) -> HeadRanking:
-    found: dict[AlignmentHead, list[list[Link]]] = {}
-    for by_head in aligner.alignments_by_head(pairs):
-        for head, links in by_head.items():
-            found.setdefault(head, []).append(links)
-    scores = {head: score(links) for head, links in found.items()}
+    links_by_head: dict[AlignmentHead, list[list[Link]]] = {}
+    for pair_links in aligner.alignments_by_head(pairs):
+        for head, links in pair_links.items():
+            links_by_head.setdefault(head, []).append(links)
+    metrics = {head: metrics_of(links) for head, links in links_by_head.items()}
     return HeadRanking(
-        scores=dict(sorted(scores.items(), key=lambda each: each[1].error_rate)),
-        diagonal=score([diagonal(len(words(pair.source)), len(words(pair.target))) for pair in pairs]),
+        metrics=dict(sorted(metrics.items(), key=lambda item: item[1].error_rate)),
+        diagonal=metrics_of([diagonal(len(words(pair.source)), len(words(pair.target))) for pair in pairs]),
         pairs=len(pairs),
-        links=known,
+        links=reference_links,
         lexicon_pairs=lexicon_pairs,
     )
 

@@ -1,6 +1,7 @@
-"""How probable each target token is as a translation of each source token, learnt from pairs alone; links by that.
+"""Translation probabilities of tokens, learned from pairs by IBM Model 1, and word alignment with them.
 
-IBM Model 1 (Brown et al., "The Mathematics of Statistical Machine Translation", 1993, equation 17).
+IBM Model 1 (Brown et al., "The Mathematics of Statistical Machine Translation", 1993, equation 17) is trained by
+expectation maximisation.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from dragoman.errors import CorpusError
 from dragoman.evaluation.alignment import Link
 
-ROUNDS = 5
-# How strongly words near the diagonal are preferred (λ of Dyer et al. 2013, at its usual starting point).
+ITERATIONS = 5
+# Strength of the preference for words near the diagonal (λ of Dyer et al. 2013, at its usual initial value).
 DIAGONAL = 4.0
 
 Ints = NDArray[np.int64]
@@ -24,10 +25,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """p(target token | source token) of the pairs of tokens that occur in some sentence together.
+    """p(target token | source token), for all pairs of tokens that occur in the same sentence pair.
 
-    codes          [E]  s·2³² + t, ascending
-    probabilities  [E]  those of one s sum to 1
+    Attributes:
+        codes: [E], s·2³² + t of each entry (source token s, target token t), ascending.
+        probabilities: [E]; those of one source token sum to 1.
     """
 
     codes: Ints
@@ -35,15 +37,15 @@ class Lexicon:
 
     @property
     def sources(self) -> Ints:
-        """[E], s of every entry, ascending."""
+        """[E], the source token of each entry, ascending."""
         return self.codes >> 32
 
-    def of(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """[S, T], p(target[t] | source[s]); 0 for what never occurred together."""
+    def probabilities_of(self, source: Sequence[int], target: Sequence[int]) -> Floats:
+        """Return [S, T], p(target[t] | source[s]); 0 for tokens that never occurred together."""
         # [S, 1] + [T] -> [S, T]
-        wanted = (np.asarray(source, dtype=np.int64) << 32)[:, None] + np.asarray(target, dtype=np.int64)
-        place = np.searchsorted(self.codes, wanted).clip(max=len(self.codes) - 1)
-        return np.where(self.codes[place] == wanted, self.probabilities[place], 0.0)
+        codes = (np.asarray(source, dtype=np.int64) << 32)[:, None] + np.asarray(target, dtype=np.int64)
+        entries = np.searchsorted(self.codes, codes).clip(max=len(self.codes) - 1)
+        return np.where(self.codes[entries] == codes, self.probabilities[entries], 0.0)
 
 
 def learn_lexicon(
@@ -53,23 +55,31 @@ def learn_lexicon(
     *,
     on_progress: Callable[[int, float], None] | None = None,
 ) -> Lexicon:
-    """Learn from pairs of ids below 2³¹, of which some have tokens on both sides.
+    """Learn a lexicon from pairs of token ids.
 
-    `on_progress` is called with the log-likelihood of a target token after each round of expectation and maximisation.
+    Args:
+        sources: source ids of each pair, below 2³¹.
+        targets: target ids of each pair, below 2³¹. At least one pair must have tokens on both sides.
+        source_vocabulary: number of source tokens.
+        on_progress: called after each iteration of expectation maximisation with its number and the mean
+            log-likelihood of a target token.
+
+    Returns:
+        The lexicon.
     """
-    # One entry for each source and target token of a pair: 8 bytes of code, 8 of place.
+    # One entry for each source and target token of a pair: 8 bytes for its code, 8 for its index.
     code, token, lengths = _pairs_of_tokens(sources, targets)
     unique, entry = np.unique(code, return_inverse=True)
     source_of = unique >> 32
     probability: Floats = np.ones(len(unique))
-    for number in range(ROUNDS):
+    for number in range(ITERATIONS):
         probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]
         weight = probability[entry]
-        # P(t_j | source) = Σ_i p(t_j | s_i) / S: how much of each target token each source token explains.
-        explained = np.bincount(token, weight)
+        # P(t_j | source) = Σ_i p(t_j | s_i) / S; here without the division.
+        likelihood = np.bincount(token, weight)
         if on_progress is not None:
-            on_progress(number + 1, float(np.log(explained / lengths).mean()))
-        expected = np.bincount(entry, weight / explained[token], minlength=len(unique))
+            on_progress(number + 1, float(np.log(likelihood / lengths).mean()))
+        expected = np.bincount(entry, weight / likelihood[token], minlength=len(unique))
         probability = np.asarray(expected, dtype=np.float64)
     probability /= np.bincount(source_of, probability, minlength=source_vocabulary)[source_of]
     return Lexicon(unique, probability)
@@ -78,7 +88,12 @@ def learn_lexicon(
 def _pairs_of_tokens(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """For every pair of tokens its code s·2³² + t and the number of its target token; for every token, S."""
+    """Return all pairs of a source and a target token of the same sentence pair.
+
+    Returns:
+        For each such pair, its code s·2³² + t and the index of its target token in the corpus; for each target token of
+        the corpus, the length of its source sentence.
+    """
     codes, tokens, lengths, count = [], [], [], 0
     for source, target in zip(sources, targets, strict=True):
         if not source or not target:
@@ -92,36 +107,43 @@ def _pairs_of_tokens(
     return np.concatenate(codes), np.concatenate(tokens), np.concatenate(lengths)
 
 
-def lexical_links(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], wanted: int) -> list[frozenset[Link]]:
-    """Return links of the first `wanted` pairs of words that are fairly sure: what two lexicons agree on.
+def lexical_links(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], count: int) -> list[frozenset[Link]]:
+    """Return the alignment links on which lexicons of both directions agree.
 
-    One says which source word a target word comes from, the other the reverse; both are learnt from all pairs, and
-    prefer words near the diagonal (Dyer et al., "A Simple, Fast, and Effective Reparameterization of IBM Model 2",
-    2013).
+    One lexicon links each target word to a source word, the other each source word to a target word. Both prefer words
+    near the diagonal (Dyer et al., "A Simple, Fast, and Effective Reparameterization of IBM Model 2", 2013).
 
-    Raises CorpusError when no pair has words on both sides.
+    Args:
+        pairs: source words and target words of each pair; the lexicons are learned from all pairs.
+        count: number of leading pairs to align.
+
+    Returns:
+        The links of each of the leading pairs.
+
+    Raises:
+        CorpusError: if no pair has words on both sides.
     """
     if not any(source and target for source, target in pairs):
-        raise CorpusError("no pair has words on both sides: there is nothing to learn an alignment from")
+        raise CorpusError("no pair has words on both sides, so no alignment can be learned; use other pairs")
     sources, source_size = _numbered([source for source, _ in pairs])
     targets, target_size = _numbered([target for _, target in pairs])
     forward = learn_lexicon(sources, targets, source_size)
     backward = learn_lexicon(targets, sources, target_size)
-    found = []
-    for source, target in zip(sources[:wanted], targets[:wanted], strict=True):
+    links = []
+    for source, target in zip(sources[:count], targets[:count], strict=True):
         if not source or not target:
-            found.append(frozenset[Link]())
+            links.append(frozenset[Link]())
             continue
         s, t = np.arange(len(source)) / len(source), np.arange(len(target)) / len(target)
         near = np.exp(-DIAGONAL * np.abs(s[:, None] - t))
-        from_source = (forward.of(source, target) * near).argmax(0)
-        from_target = (backward.of(target, source).T * near).argmax(1)
-        found.append(frozenset((int(s), t) for t, s in enumerate(from_source) if from_target[s] == t))
-    return found
+        from_source = (forward.probabilities_of(source, target) * near).argmax(0)
+        from_target = (backward.probabilities_of(target, source).T * near).argmax(1)
+        links.append(frozenset((int(s), t) for t, s in enumerate(from_source) if from_target[s] == t))
+    return links
 
 
 def _numbered(sentences: Sequence[Sequence[str]]) -> tuple[list[list[int]], int]:
-    """Return words, whatever their case, as numbers from 0; and how many there are."""
+    """Return words (ignoring case) as numbers from 0, and the number of distinct words."""
     numbers: dict[str, int] = {}
     rows = [[numbers.setdefault(word.lower(), len(numbers)) for word in sentence] for sentence in sentences]
     return rows, len(numbers)

@@ -1,7 +1,8 @@
-"""Which source word each target word comes from, by the encoder-decoder attention of a chosen head.
+"""Word alignment by encoder-decoder attention.
 
-Every target word is joined to the source word that gets most of its attention (Bahdanau et al. 2015, section 5.2.1).
-Which head shows that differs between models, so it is chosen on data (`choosing`) and kept beside the model (`heads`).
+Every target word is linked to the source word that receives most of its attention (Bahdanau et al. 2015, section
+5.2.1). The head with the best alignments differs between models, so it is selected on data (`head_ranking`) and stored
+in the model directory (`heads`).
 """
 
 from __future__ import annotations
@@ -23,14 +24,19 @@ from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import Words
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class TokenizedPair:
-    """A source and a target: ids, and the words that their tokens make up, as white space parts them.
+    """A source and a target: token ids, and the words that the tokens form.
 
-    right_to_left  target and target_words begin with the last of the text
+    Attributes:
+        source: source ids without special symbols.
+        target: target ids without special symbols.
+        source_words: words of the source, separated by spaces.
+        target_words: words of the target, separated by spaces.
+        right_to_left: True if `target` and `target_words` begin with the end of the text.
     """
 
     source: list[int]
@@ -40,8 +46,8 @@ class TokenizedPair:
     right_to_left: bool = False
 
     @classmethod
-    def of(cls, source: list[int], target: list[int], tokenizer: Tokenizer) -> Self:
-        """Find the words of the ids."""
+    def from_ids(cls, source: list[int], target: list[int], tokenizer: Tokenizer) -> Self:
+        """Return a pair with the words of its ids."""
         return cls(
             source,
             target,
@@ -51,39 +57,56 @@ class TokenizedPair:
         )
 
 
-def align(backend: TorchBackend, pairs: Sequence[TokenizedPair], by: AlignmentHead) -> list[list[Link]]:
-    """Return the links of each pair by one head, in order. The backend has one model.
+def align(backend: TorchBackend, pairs: Sequence[TokenizedPair], head: AlignmentHead) -> list[list[Link]]:
+    """Return the links of each pair according to one head, in order.
 
-    Raises ModelError when the model has no such head.
+    Args:
+        backend: a backend of one model.
+        pairs: the pairs to align.
+        head: the attention head.
+
+    Raises:
+        ModelError: if the model has no such head.
     """
-    return _from_attention(backend, pairs, lambda arrays, pair: links(arrays, pair, by))
+    return _from_attention(backend, pairs, lambda arrays, pair: links(arrays, pair, head))
 
 
 def align_by_head(backend: TorchBackend, pairs: Sequence[TokenizedPair]) -> list[dict[AlignmentHead, list[Link]]]:
-    """Return the links of each pair by every head, in order. The backend has one model.
+    """Return the links of each pair according to every head, in order.
 
-    Raises ModelError when the model has no encoder-decoder attention.
+    Args:
+        backend: a backend of one model.
+        pairs: the pairs to align.
+
+    Raises:
+        ModelError: if the model has no encoder-decoder attention.
     """
     return _from_attention(
-        backend, pairs, lambda arrays, pair: {by: links(arrays, pair, by) for by in alignment_heads(arrays)}
+        backend, pairs, lambda arrays, pair: {head: links(arrays, pair, head) for head in alignment_heads(arrays)}
     )
 
 
-def links(arrays: AttentionArrays, pair: TokenizedPair, by: AlignmentHead) -> list[Link]:
-    """Return (source word, target word), one for each target word.
+def links(arrays: AttentionArrays, pair: TokenizedPair, head: AlignmentHead) -> list[Link]:
+    """Return one link (source word, target word) for each target word.
 
-    Raises ModelError when the model has no such head.
+    Args:
+        arrays: the encoder-decoder attention of the pair.
+        pair: the pair.
+        head: the attention head.
+
+    Raises:
+        ModelError: if the model has no such head.
     """
     if not pair.source or not pair.target:
         return []
     layers, heads = arrays.weights.shape[:2]
-    if not (0 <= by.layer < layers and (by.head is None or 0 <= by.head < heads)):
-        raise ModelError(f"the model has no {by}; `dragoman align` finds one that it has")
-    layer: Float[np.ndarray, "H T S"] = arrays.weights[by.layer]
+    if not (0 <= head.layer < layers and (head.head is None or 0 <= head.head < heads)):
+        raise ModelError(f"the model has no {head}; select another head with `dragoman align`")
+    layer: Float[np.ndarray, "H T S"] = arrays.weights[head.layer]
     # [H, T, S] -> [T, S]
-    weights = layer.mean(0) if by.head is None else layer[by.head]
-    first = 1 if by.read else 0
-    # Row t predicts token t and row t + 1 reads it; the last column is EOS, no word.
+    weights = layer.mean(0) if head.head is None else layer[head.head]
+    first = 1 if head.from_input else 0
+    # Row t predicts token t, and token t is the input of row t + 1. The last column is EOS, which is no word.
     weights = weights[first : first + len(pair.target), :-1]
     # [T, S] -> [target words, source words]
     weights = pair.target_words.mean(pair.source_words.sum(weights, 1), 0)
@@ -93,21 +116,21 @@ def links(arrays: AttentionArrays, pair: TokenizedPair, by: AlignmentHead) -> li
 
 
 def _from_attention(
-    backend: TorchBackend, pairs: Sequence[TokenizedPair], use: Callable[[AttentionArrays, TokenizedPair], Found]
-) -> list[Found]:
-    """Return what `use` makes of the encoder-decoder attention of each pair, in order."""
-    found: dict[int, Found] = {}
-    for chosen in backend.batches([pair.source for pair in pairs], [pair.target for pair in pairs], width=1):
-        some = [pairs[i] for i in chosen]
-        arrays = _encoder_decoder_attention(backend.only_model, some)
-        found.update((i, use(each, pair)) for i, each, pair in zip(chosen, arrays, some, strict=True))
-    return [found[i] for i in range(len(pairs))]
+    backend: TorchBackend, pairs: Sequence[TokenizedPair], function: Callable[[AttentionArrays, TokenizedPair], Result]
+) -> list[Result]:
+    """Return the results of a function of the encoder-decoder attention of each pair, in order."""
+    results: dict[int, Result] = {}
+    for indices in backend.batches([pair.source for pair in pairs], [pair.target for pair in pairs], width=1):
+        batch = [pairs[i] for i in indices]
+        attention = _encoder_decoder_attention(backend.only_model, batch)
+        results.update((i, function(arrays, pair)) for i, arrays, pair in zip(indices, attention, batch, strict=True))
+    return [results[i] for i in range(len(pairs))]
 
 
 def _encoder_decoder_attention(model: Seq2Seq, pairs: Sequence[TokenizedPair]) -> list[AttentionArrays]:
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    found = capture(model, sources, targets, kinds=["encoder_decoder"])
-    arrays = [each.encoder_decoder for each in found if each.encoder_decoder is not None]
+    captured = capture(model, sources, targets, kinds=["encoder_decoder"])
+    arrays = [each.encoder_decoder for each in captured if each.encoder_decoder is not None]
     if len(arrays) < len(pairs):
-        raise ModelError("this model has no attention between target and source: there is nothing to align words by")
+        raise ModelError("this model has no attention between target and source, so it cannot align words")
     return arrays

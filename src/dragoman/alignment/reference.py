@@ -1,4 +1,4 @@
-"""A reference of word alignments beside the pairs that it is of: one line of links for each pair."""
+"""Reference word alignments of a corpus: a file with one line of links for each pair."""
 
 from __future__ import annotations
 
@@ -12,45 +12,52 @@ from dragoman.evaluation.alignment import Reference, read_references, words
 
 
 class LengthLimit(Protocol):
-    """Says which pairs are short enough to be aligned; a `Translator` does."""
+    """Interface of the length limit of alignment; `Translator` implements it."""
 
     @property
     def max_source_tokens(self) -> int:
-        """The largest number of subwords on a side."""
+        """Largest number of subwords on a side."""
 
     def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        """Say of each pair whether it is within the limit."""
+        """Return, for each pair, True if it is within the limit."""
 
 
-def read_reference_alignments(path: Path, pairs: Sequence[Pair], whose: str) -> list[Reference]:
-    """Read the reference of each of `pairs` from a file in Pharaoh's format.
+def read_reference_alignments(path: Path, pairs: Sequence[Pair], corpus: str) -> list[Reference]:
+    """Read reference alignments from a file in the Pharaoh format.
 
-    whose  says in messages which pairs these are: "of test.tsv"
+    Args:
+        path: the file; its first lines belong to `pairs`, in order.
+        pairs: the aligned pairs.
+        corpus: name of the corpus of the pairs in messages.
 
-    Raises CorpusError when there are fewer lines than pairs, or a link is of a word that its pair does not have.
+    Returns:
+        One reference per pair, in order.
+
+    Raises:
+        CorpusError: if there are fewer lines than pairs, or a link points to a word that its pair does not have.
     """
     lines = [line.decode("utf-8", "replace") if isinstance(line, bytes) else line for line in read_lines(str(path))]
     references = read_references(lines[: len(pairs)], str(path))
     if len(lines) < len(pairs):
         raise CorpusError(
-            f"{path} has {len(lines):,} lines for {len(pairs):,} pairs {whose}; there must be one for each"
+            f"{path} has {len(lines):,} lines for {len(pairs):,} pairs of {corpus}; write one line for each pair"
         )
     for number, (pair, reference) in enumerate(zip(pairs, references, strict=True), 1):
         sizes = len(words(pair.source)), len(words(pair.target))
         for link in reference.possible:
             if link[0] >= sizes[0] or link[1] >= sizes[1]:
                 raise CorpusError(
-                    f"{path}:{number}: there is no link {link[0]}-{link[1]}: the source has {sizes[0]} words and the "
-                    f"target {sizes[1]}, counted from 0"
+                    f"{path}:{number}: the link {link[0]}-{link[1]} is out of range: the source has {sizes[0]} words "
+                    f"and the target {sizes[1]}, counted from 0"
                 )
     return references
 
 
 def check_fit(limit: LengthLimit, pairs: Sequence[Pair], where: str) -> None:
-    """Raise CorpusError for a pair that is too long to be aligned as one piece; `where` names the corpus."""
+    """Raise CorpusError if a pair is too long to be aligned as one segment; `where` names the corpus in messages."""
     for number, fits in enumerate(limit.fits(pairs), 1):
         if not fits:
             raise CorpusError(
-                f"{where}: pair {number} has more than {limit.max_source_tokens:,} subwords on a side, too many "
-                "to align as one: take it out, and its line of the reference"
+                f"{where}: pair {number} has more than {limit.max_source_tokens:,} subwords on a side, too many to "
+                "align: remove it, and its line of the reference alignments"
             )

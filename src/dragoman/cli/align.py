@@ -41,13 +41,13 @@ class Align:
         corpus = read_pairs(parse_corpus(self.corpus))
         if self.reference is not None:
             pairs = list(islice(corpus, max(0, self.pairs)))
-            references = read_reference_alignments(self.reference, pairs, f"of {self.corpus}")
+            references = read_reference_alignments(self.reference, pairs, self.corpus)
             ranking = rank_heads_by_reference(translator, pairs, references, where=self.corpus)
         else:
             pairs = list(islice(corpus, max(0, self.pairs, self.lexicon_pairs)))
             ranking = rank_heads_by_lexicons(translator, pairs, compared=self.pairs, where=self.corpus)
         print(f"{'AER':>6} {'precision':>10} {'recall':>7}")
-        for head, metrics in [*list(ranking.scores.items())[:5], ("diagonal", ranking.diagonal)]:
+        for head, metrics in [*list(ranking.metrics.items())[:5], ("diagonal", ranking.diagonal)]:
             print(
                 f"{100 * metrics.error_rate:6.1f} {100 * metrics.precision:10.1f} {100 * metrics.recall:7.1f}   {head}"
             )

@@ -123,7 +123,7 @@ class Evaluate:
                 name=" + ".join(map(printable, (self.model, *self.ensemble))),
                 search=SearchConfig(beam=self.search.beam, length_penalty=self.search.length_penalty),
                 alignment=alignment,
-                keep=lambda outputs: self._write([outputs[row] for row in task.rows]),
+                on_outputs=lambda outputs: self._write([outputs[row] for row in task.rows]),
                 on_progress=on_progress,
             )
             if against is not None:
@@ -144,7 +144,7 @@ class Evaluate:
 
         head = AlignmentHead.load(self.model)
         return ReferenceAlignment(
-            head=head, references=read_reference_alignments(self.metric.alignment, pairs, f"of {self.test}")
+            head=head, references=read_reference_alignments(self.metric.alignment, pairs, self.test)
         )
 
     def _load(self, *directories: Path) -> "Translator":
@@ -173,10 +173,10 @@ class Evaluate:
         print(f"on {pairs:,} pairs{sources} of {printable(self.test)}, beam {self.search.beam}; {evaluation.engine}")
         for note in evaluation.notes():
             print(note)
-        if details := evaluation.scores.details():
+        if details := evaluation.metrics.details():
             print(f"\n{details}")
-        if evaluation.comparison is not None:
-            print(f"\nagainst {printable(self.metric.against)}:\n{evaluation.comparison.table()}")
+        if evaluation.significance is not None:
+            print(f"\nagainst {printable(self.metric.against)}:\n{evaluation.significance.table()}")
         for source, references, output in evaluation.examples(self.output.examples):
             print(f"\nsource       {printable(source)}")
             for reference in references:

@@ -136,12 +136,12 @@ class _Bar:
 
     def on_progress(self, line: "LineProgress") -> None:
         """Show the progress within a long line."""
-        if line.pieces == 0:
+        if line.segments == 0:
             self._progress.reset(self._long, total=line.all_characters, visible=True)
         seconds = self._progress.tasks[self._long].elapsed
-        rate = f", {line.pieces / seconds:,.1f} per second" if seconds and line.pieces else ""
+        rate = f", {line.segments / seconds:,.1f} per second" if seconds and line.segments else ""
         self._progress.update(
-            self._long, completed=line.characters, description=f"  long line: {line.pieces:,} segments{rate}"
+            self._long, completed=line.characters, description=f"  long line: {line.segments:,} segments{rate}"
         )
 
     def _count(self, lines: int) -> None:

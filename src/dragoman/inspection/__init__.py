@@ -1,1 +1,1 @@
-"""What a model computes, seen from outside: its attention, and what it loses without a head."""
+"""Inspection of models: capture of their attention, and ablation of heads."""

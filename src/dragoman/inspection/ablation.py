@@ -1,4 +1,4 @@
-"""What a sentence's translation loses without one head."""
+"""Ablation: the translation of a sentence without some attention heads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from dragoman.inspection.rows import greedy_outputs, target_log_probabilities
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 
-# Target positions in one batch of copies of a sentence, which bounds memory.
+# Number of target positions in a batch of copies of a sentence; bounds memory.
 POSITIONS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
 class Without:
-    """What the model says without some heads, and the log-probability (nats) of what it says with them."""
+    """Result of an ablation.
+
+    Attributes:
+        output: target ids of greedy search without the heads.
+        log_probability: log-probability (nats) of the given target without the heads.
+    """
 
     output: tuple[int, ...]
     log_probability: float
@@ -27,13 +32,13 @@ class Without:
 
 @dataclass(frozen=True)
 class Ablated(Without):
-    """Without one head."""
+    """Result of the ablation of a single head."""
 
     head: Head
 
 
 def heads_of(model: Seq2Seq, captured: Captured) -> list[Head]:
-    """Every head that can be switched off, in order; `captured` of this model."""
+    """Return every head of a model that can be switched off; `captured` is any attention captured from the model."""
     modules = model.attentions()
     return [
         Head(kind, layer, head)
@@ -46,29 +51,38 @@ def heads_of(model: Seq2Seq, captured: Captured) -> list[Head]:
 def without_each(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Sequence[Head]
 ) -> tuple[list[Ablated], tuple[int, ...]]:
-    """Return what the model says without each of `heads`, and with all of them. All by greedy search.
+    """Translate a sentence without each single head.
 
-    Rows of a batch are the same sentence, each without another head.
+    The rows of a batch are copies of the sentence, each with a different head switched off.
+
+    Args:
+        model: the model.
+        source: source ids.
+        target: target ids whose log-probability is computed.
+        heads: the heads to switch off, one at a time.
+
+    Returns:
+        The result for each head, and the output with all heads; outputs are found by greedy search.
     """
     rows = max(1, POSITIONS_AT_ONCE // (len(target) + 1))
     ablated: list[Ablated] = []
-    whole: tuple[int, ...] = ()
+    with_all: tuple[int, ...] = ()
     for first in range(0, len(heads), rows):
-        some = heads[first : first + rows]
+        batch = heads[first : first + rows]
         # The last row has all heads.
-        sources = [source] * (len(some) + 1)
-        with heads_off(model, [*([head] for head in some), []]):
+        sources = [source] * (len(batch) + 1)
+        with heads_off(model, [*([head] for head in batch), []]):
             outputs = greedy_outputs(model, sources)
             totals = target_log_probabilities(model, sources, [target] * len(sources))
         ablated += [
-            Ablated(output.tokens, total, head) for head, output, total in zip(some, outputs, totals, strict=False)
+            Ablated(output.tokens, total, head) for head, output, total in zip(batch, outputs, totals, strict=False)
         ]
-        whole = outputs[-1].tokens
-    return ablated, whole
+        with_all = outputs[-1].tokens
+    return ablated, with_all
 
 
 def without_all(model: Seq2Seq, source: Sequence[int], target: Sequence[int], heads: Collection[Head]) -> Without:
-    """Return what the model says with all of `heads` switched off at once."""
+    """Translate a sentence with all of `heads` switched off at once; arguments as for `without_each`."""
     with heads_off(model, [heads]):
         [output] = greedy_outputs(model, [source])
         [total] = target_log_probabilities(model, [source], [target])
@@ -78,13 +92,13 @@ def without_all(model: Seq2Seq, source: Sequence[int], target: Sequence[int], he
 def candidates(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], count: int
 ) -> list[list[tuple[int, float]]]:
-    """At each of the T positions, the `count` most probable tokens and their probabilities."""
+    """Return, for each of the T target positions, the `count` most probable tokens and their probabilities."""
     with inference([model]):
         batch = collate([source], [target]).to(next(model.parameters()).device)
         logits = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
         # [1, T, V] -> [T, count]
-        found = logits[0].float().softmax(-1).topk(min(count, logits.shape[-1]))
+        top = logits[0].float().softmax(-1).topk(min(count, logits.shape[-1]))
     return [
         list(zip(tokens, probabilities, strict=True))
-        for tokens, probabilities in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        for tokens, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
     ]

@@ -1,7 +1,7 @@
-"""The weights of every attention of a model, as arrays.
+"""Capture of a model's attention weights as arrays.
 
-One code path for every architecture and position scheme: hooks on the modules that `Seq2Seq.attentions` names. They
-exist while something is captured; without them, models run as if this room did not exist.
+Forward hooks on the modules that `Seq2Seq.attentions` lists record the weights, for every architecture and position
+scheme. The hooks exist only during a capture, so that they cost nothing otherwise.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def capture(
     kinds: Collection[Kind] = KINDS,
     details: bool = False,
 ) -> list[Captured]:
-    """What the model attends to while it reads `sources` and writes `targets`, pair by pair.
+    """Return the attention of a model while it reads `sources` and writes `targets`.
 
-    Rows of ids have no special symbols. Position s of a source is its token s, the last one EOS; position t of a target
-    reads BOS or token t - 1, and predicts token t or EOS.
+    At source position s, the encoder reads token s; the last position is EOS. At target position t, the decoder reads
+    BOS (t = 0) or token t - 1, and predicts token t, or EOS at the last position.
 
     Args:
-        model: of any architecture, on any device, in any mode; it is in evaluation mode while it runs.
-        sources: the padding that a batch of them needs does not show in the arrays.
-        targets: the model's own outputs (greedy search) when there are none.
-        kinds: of attention; the others are None.
-        details: also what the weights are computed from, and what is computed with them.
+        model: a model of any architecture, on any device and in any mode; it is in evaluation mode while it runs.
+        sources: source ids of each sentence, without special symbols.
+        targets: target ids of each sentence, without special symbols. Defaults to the model's outputs (greedy search).
+        kinds: the kinds of attention to capture; the others are None.
+        details: also capture the queries, keys, values and outputs of the heads.
 
     Returns:
-        One `Captured` for each pair; the weights are those of `naive_attention`, in float32.
+        One `Captured` per sentence, without padding. The weights are those of `naive_attention`, in float32.
     """
     with inference([model]):
         if targets is None:
@@ -69,7 +69,12 @@ def capture(
 
 @dataclass(frozen=True)
 class _Call:
-    """One call of an attention: weights [B, H, T, S], and what it took and gave, if that is known."""
+    """One call of an attention module.
+
+    Attributes:
+        weights: [B, H, T, S].
+        details: its inputs and output by name, if available.
+    """
 
     weights: Tensor
     details: dict[str, Tensor]
@@ -77,16 +82,18 @@ class _Call:
 
 @dataclass
 class _Recorded:
-    """The calls of one kind of attention, in order.
+    """The recorded calls of one kind of attention, in order.
 
-    recurrent  a call is some rows of the one layer, not a layer
+    Attributes:
+        recurrent: True if each call computes some target positions of the only layer; False if it computes one layer.
+        calls: the calls.
     """
 
     recurrent: bool = False
     calls: list[_Call] = field(default_factory=list)
 
     def observe(self, module: nn.Module, inputs: tuple[object, ...], output: Tensor) -> None:
-        """A forward hook."""
+        """Record a call; a forward hook."""
         if isinstance(module, AttentionCore):
             query, key, value, mask, *rest = inputs
             bias = rest[1] if len(rest) > 1 else None
@@ -96,13 +103,13 @@ class _Recorded:
                 details["bias"] = bias
             self.calls.append(_Call(weights, details))  # type: ignore[arg-type]
         else:
-            assert isinstance(module, AttentionWeights), "an attention of a kind that capture does not know"
+            assert isinstance(module, AttentionWeights), "unknown kind of attention module"
             self.recurrent = True
             # [B, T, S] -> [B, 1, T, S]: one head
             self.calls.append(_Call(output.unsqueeze(1), {}))
 
     def arrays(self, row: int, queries: int, keys: int, details: bool) -> AttentionArrays | None:
-        """Those of one sentence, without padding; None when there is no attention of this kind."""
+        """Return the arrays of one sentence without padding; None if the model has no attention of this kind."""
         if not self.calls:
             return None
         if self.recurrent:
@@ -116,10 +123,9 @@ class _Recorded:
     def _details(self, row: int, queries: int, keys: int) -> Details:
         def layers(name: str, *sizes: int) -> Float[np.ndarray, "N H ..."]:
             cut = tuple(slice(size) for size in sizes)
-            # A bias may be the same for every sentence: [1, H, T, S]
-            return _array(
-                torch.stack([each[row if len(each) > 1 else 0][(slice(None), *cut)] for each in self._each_call(name)])
-            )
+            # A bias may be the same for all sentences: [1, H, T, S]
+            tensors = [call.details[name] for call in self.calls]
+            return _array(torch.stack([each[row if len(each) > 1 else 0][(slice(None), *cut)] for each in tensors]))
 
         return Details(
             query=layers("query", queries),
@@ -129,13 +135,10 @@ class _Recorded:
             bias=layers("bias", queries, keys) if "bias" in self.calls[0].details else None,
         )
 
-    def _each_call(self, name: str) -> Iterator[Tensor]:
-        return (call.details[name] for call in self.calls)
-
 
 @contextmanager
 def _recording(model: Seq2Seq, kinds: Collection[Kind]) -> Iterator[dict[Kind, _Recorded]]:
-    """What attentions of these kinds compute inside."""
+    """Record the calls of the attention modules of these kinds inside the context."""
     modules = model.attentions()
     recorded = {kind: _Recorded() for kind in KINDS}
     with ExitStack() as hooks:

@@ -1,4 +1,4 @@
-"""Figures of every head over a corpus: what it looks at, and what the model loses without it."""
+"""Measurements of every head over a corpus: where it attends, and how the loss changes without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dragoman.models.seq2seq import Seq2Seq
 
 
 class IdPair(NamedTuple):
-    """A sentence and its translation: ids without special symbols, and the texts of the tokens."""
+    """A source and its target: ids without special symbols, and the texts of the tokens."""
 
     source: list[int]
     target: list[int]
@@ -28,7 +28,7 @@ class IdPair(NamedTuple):
 
 
 class MeasuredPairs(NamedTuple):
-    """Pairs to measure heads on, and the number of pairs that were read and left out."""
+    """Pairs on which heads are measured, and the number of pairs that were read but left out."""
 
     pairs: list[Pair]
     left_out: int
@@ -37,15 +37,20 @@ class MeasuredPairs(NamedTuple):
 def read_measured_pairs(corpus: str, limit: int, fits: Callable[[Sequence[Pair]], Sequence[bool]]) -> MeasuredPairs:
     """Read the first `limit` pairs of a corpus; leave out those with an empty side and those that do not fit.
 
-    corpus  as on the command line: x.tsv, x.jsonl, or a.en,a.de
-    fits    says of each pair whether it is short enough for the model (`Translator.fits`)
+    Args:
+        corpus: the corpus, as on the command line: x.tsv, x.jsonl, or a.en,a.de.
+        limit: number of pairs to read.
+        fits: returns, for each pair, True if it is short enough for the model (`Translator.fits`).
 
-    Raises CorpusError when it cannot be read, or nothing is left.
+    Raises:
+        CorpusError: if the corpus cannot be read, or no pair is left.
     """
     read = list(islice(read_pairs(parse_corpus(corpus)), limit))
-    pairs = [pair for pair, short in zip(read, fits(read), strict=True) if short and all(pair)]
+    pairs = [pair for pair, is_short in zip(read, fits(read), strict=True) if is_short and all(pair)]
     if not pairs:
-        raise CorpusError(f"{corpus} has no pairs to measure on")
+        raise CorpusError(
+            f"{corpus} has no pairs to measure the heads on: they are empty, or longer than the model's limit"
+        )
     return MeasuredPairs(pairs, len(read) - len(pairs))
 
 
@@ -56,28 +61,35 @@ def measure_heads(
     on_progress: Callable[[int, int], None],
     right_to_left: bool = False,
 ) -> HeadMeasurements:
-    """Measure every head on pairs in batches of similar lengths.
+    """Measure every head of a model.
 
-    on_progress           called after each pass over the pairs, with the number of passes done and of all passes
-    right_to_left  see `measure`
+    Args:
+        model: the model.
+        batches: the pairs, in batches of similar lengths.
+        on_progress: called after each pass over the pairs with the number of passes done and the number of all passes.
+        right_to_left: True if the model writes the target from its end.
 
-    Raises ModelError when the model has no attention.
+    Returns:
+        The measurements of all heads.
+
+    Raises:
+        ModelError: if the model has no attention.
     """
     tokens = sum(len(pair.target) + 1 for batch in batches for pair in batch)
-    sums: dict[Head, list[HeadStatistics]] = {}
+    statistics_of: dict[Head, list[HeadStatistics]] = {}
     heads: list[Head] = []
     for batch in batches:
-        found = capture(model, [pair.source for pair in batch], [pair.target for pair in batch])
-        heads = heads_of(model, found[0])
-        for pair, captured in zip(batch, found, strict=True):
+        attention = capture(model, [pair.source for pair in batch], [pair.target for pair in batch])
+        heads = heads_of(model, attention[0])
+        for pair, captured in zip(batch, attention, strict=True):
             for kind in KINDS:
                 arrays = getattr(captured, kind)
                 if arrays is not None:
                     keys = _keys(pair, kind)
                     for statistics in measure(arrays.weights, kind, keys, right_to_left=right_to_left):
-                        sums.setdefault(statistics.head, []).append(statistics)
+                        statistics_of.setdefault(statistics.head, []).append(statistics)
     if not heads:
-        raise ModelError("this model has no attention: there are no heads to measure")
+        raise ModelError("this model has no attention, so it has no heads to measure")
     passes = len(heads) + 2
     on_progress(1, passes)
     loss = _loss(model, batches, [], tokens)
@@ -88,7 +100,8 @@ def measure_heads(
         on_progress(done, passes)
     return HeadMeasurements(
         heads=tuple(
-            HeadMeasurement(statistics=_mean(some), importance=importance.get(head)) for head, some in sums.items()
+            HeadMeasurement(statistics=_mean(statistics), importance=importance.get(head))
+            for head, statistics in statistics_of.items()
         ),
         loss=loss,
         sentences=sum(map(len, batches)),
@@ -109,12 +122,12 @@ def _loss(model: Seq2Seq, batches: Sequence[Sequence[IdPair]], off: Sequence[Hea
     return -total / tokens
 
 
-def _mean(some: Sequence[HeadStatistics]) -> HeadStatistics:
-    """The mean over all queries of all sentences."""
-    queries = sum(each.queries for each in some)
+def _mean(statistics: Sequence[HeadStatistics]) -> HeadStatistics:
+    """Return the mean of a head's statistics of several sentences, weighted by their numbers of queries."""
+    queries = sum(sentence.queries for sentence in statistics)
     means = {
-        each.name: sum(getattr(one, each.name) * one.queries for one in some) / queries
-        for each in fields(HeadStatistics)
-        if each.name not in ("head", "queries")
+        field.name: sum(getattr(sentence, field.name) * sentence.queries for sentence in statistics) / queries
+        for field in fields(HeadStatistics)
+        if field.name not in ("head", "queries")
     }
-    return HeadStatistics(head=some[0].head, queries=queries, **means)
+    return HeadStatistics(head=statistics[0].head, queries=queries, **means)

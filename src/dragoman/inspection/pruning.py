@@ -1,4 +1,4 @@
-"""What translations lose when the least important heads are switched off together."""
+"""Pruning: the effect on BLEU of switching off the least important heads together."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from dragoman.models.seq2seq import Seq2Seq
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
-    """BLEU of a model's translations with all heads (before), and without `heads` (after)."""
+    """Result of pruning: BLEU of the translations with all heads (`before`) and without `heads` (`after`)."""
 
     heads: tuple[Head, ...]
     before: float
     after: float
 
 
-def heads_to_prune(study: HeadMeasurements, count: int) -> list[Head]:
-    """Return the `count` least important heads of a study.
+def heads_to_prune(measurements: HeadMeasurements, count: int) -> list[Head]:
+    """Return the `count` least important heads.
 
-    Raises SettingsError when no head would be left.
+    Raises:
+        SettingsError: if no head would be left.
     """
-    if count >= study.removable:
-        raise SettingsError(f"the model has {study.removable} heads, and one must be left")
-    return study.least_important(count)
+    if count >= measurements.removable:
+        raise SettingsError(
+            f"cannot switch off {count} heads: the model has {measurements.removable}, and one must be left"
+        )
+    return measurements.least_important(count)
 
 
 def prune(
@@ -40,10 +43,14 @@ def prune(
     *,
     target_language: str | None,
 ) -> Pruned:
-    """Translate the sources of `pairs` with and without `heads`, and score both against the targets.
+    """Translate a test set with and without some heads, and compute BLEU of both.
 
-    translate        gives one translation for each line; computed in torch, by `model` itself
-    target_language  decides how BLEU splits words; see `bleu_tokenizer_for`
+    Args:
+        model: the model.
+        heads: the heads to switch off.
+        pairs: the test set.
+        translate: returns one translation per line; it must run `model` itself, in torch.
+        target_language: language code of the targets, which selects BLEU's tokenizer; see `bleu_tokenizer_for`.
     """
     tokenize = bleu_tokenizer_for(target_language)
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]

@@ -1,4 +1,4 @@
-"""What a model says of a batch whose rows stay in place, so that row b can run without heads of its own."""
+"""Greedy search and scores of a batch whose rows stay in order, so that heads can be switched off row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GREEDY = SearchConfig(beam=1)
 
 
 def greedy_outputs(model: Seq2Seq, sources: Sequence[Sequence[int]]) -> list[Hypothesis]:
-    """Return what greedy search finds for each row of source ids, within the default limits of a search."""
+    """Return the output of greedy search for each row of source ids, within the default limits of length."""
     device = next(model.parameters()).device
     batch = collate(sources, [[]] * len(sources)).to(device)
     stepper = SingleModel(model)

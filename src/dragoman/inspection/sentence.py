@@ -1,4 +1,4 @@
-"""All that can be seen of a model while it reads one sentence and writes another."""
+"""Construction of an `AttentionMap` from a model and a pair of sentences."""
 
 from dragoman.attention_page.data import Candidate, Without
 from dragoman.attention_page.map import AttentionMap
@@ -11,7 +11,7 @@ from dragoman.text.tokenizer import Tokenizer
 
 
 def attention_map(
-    searcher: TorchBackend,
+    backend: TorchBackend,
     tokenizer: Tokenizer,
     text: str,
     translation: str,
@@ -20,16 +20,29 @@ def attention_map(
     candidates: int,
     without_heads: bool,
 ) -> AttentionMap:
-    """See `Translator.attention`; both texts are clean, not empty, and short enough."""
+    """Return the attention map of a pair; see `Translator.attention`.
+
+    Args:
+        backend: a backend of one model.
+        tokenizer: the tokenizer of the model.
+        text: the source, clean and not empty.
+        translation: the target, clean and not empty.
+        details: see `Translator.attention`.
+        candidates: see `Translator.attention`.
+        without_heads: see `Translator.attention`.
+
+    Raises:
+        ModelError: if the model has no attention.
+    """
     [source], [output] = tokenizer.encode_source([text]), tokenizer.encode_target([translation])
-    model = searcher.only_model
+    model = backend.only_model
     [captured] = capture(model, [source], [output], details=details)
     if captured.encoder_self is captured.decoder_self is captured.encoder_decoder is None:
-        raise ModelError("this model has no attention: there is nothing to see")
-    [score] = searcher.score([source], [output], length_penalty=1.0)
+        raise ModelError("this model has no attention, so there is nothing to show")
+    [score] = backend.score([source], [output], length_penalty=1.0)
     heads = ablation.heads_of(model, captured) if without_heads else []
-    without, whole = ablation.without_each(model, source, output, heads)
-    *says, with_all = tokenizer.decode_target([*(each.output for each in without), whole])
+    ablated, output_with_all = ablation.without_each(model, source, output, heads)
+    *translations, with_all = tokenizer.decode_target([*(each.output for each in ablated), output_with_all])
     source_texts, target_texts = tokenizer.source_texts(source), tokenizer.target_texts(output)
     return AttentionMap(
         text=text,
@@ -42,12 +55,12 @@ def attention_map(
         encoder_decoder=captured.encoder_decoder,
         log_probability=score.log_probability,
         candidates=tuple(
-            tuple(Candidate(token=tokenizer.target_texts([index])[0], probability=p) for index, p in some)
-            for some in (ablation.candidates(model, source, output, candidates) if candidates else [])
+            tuple(Candidate(token=tokenizer.target_texts([index])[0], probability=p) for index, p in position)
+            for position in (ablation.candidates(model, source, output, candidates) if candidates else [])
         ),
         without=tuple(
-            Without(head=each.head, translation=clean_line(said), log_probability=each.log_probability)
-            for each, said in zip(without, says, strict=True)
+            Without(head=each.head, translation=clean_line(translation), log_probability=each.log_probability)
+            for each, translation in zip(ablated, translations, strict=True)
         ),
         with_all=clean_line(with_all),
         right_to_left=tokenizer.right_to_left,

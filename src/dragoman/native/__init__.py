@@ -1,4 +1,4 @@
-"""The compiled engine: the builds of it that run on this processor, and the models that it takes."""
+"""The native engine: its builds for this processor, and the models that it supports."""
 
 import importlib
 import os
@@ -12,16 +12,17 @@ from dragoman.models.registry import architecture_of
 
 Precision = Literal["fp32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")
-# The builds and the instructions that they use, the fastest first.
+# The builds and their instruction sets, the fastest first.
 BUILDS = {"avx512": "AVX-512 with VNNI and bf16", "avx2": "AVX2", "generic": "no special instructions"}
 
 
 @dataclass(frozen=True)
 class Build:
-    """A build of the engine that runs on this processor.
+    """A build of the native engine that runs on this processor.
 
-    name    "avx512", "avx2" or "generic"
-    module  the extension module
+    Attributes:
+        name: "avx512", "avx2" or "generic".
+        module: the extension module.
     """
 
     name: str
@@ -29,29 +30,32 @@ class Build:
 
     @property
     def default_precision(self) -> Precision:
-        """The fastest precision that keeps the quality: int8, unless the build has no instructions for it."""
+        """The fastest precision without a loss of quality: int8 if the build has instructions for it, else fp32."""
         return "fp32" if self.name == "generic" else "int8"
 
     @property
     def instructions(self) -> str:
-        """The instructions that it uses, in words."""
+        """The name of the instruction set."""
         return BUILDS[self.name]
 
 
 def builds() -> list[Build]:
-    """Return the builds that are installed and run on this processor, the fastest first; none without a compiler."""
-    found = []
+    """Return the installed builds that run on this processor, the fastest first.
+
+    The list is empty if dragoman was installed without a C++ compiler.
+    """
+    available = []
     for name in BUILDS:
         if _runs_here(name):
             try:
-                found.append(Build(name, importlib.import_module(f"{__name__}._{name}")))
+                available.append(Build(name, importlib.import_module(f"{__name__}._{name}")))
             except ModuleNotFoundError:
                 continue
-    return found
+    return available
 
 
-def obstacle(config: ModelConfig) -> str | None:
-    """Return why the engine does not take this model, or None if it does."""
+def unsupported_reason(config: ModelConfig) -> str | None:
+    """Return why the native engine does not support a model, or None if it does."""
     if not isinstance(config, TransformerConfig):
         return f"its architecture is {architecture_of(config)}"
     if config.norm == "batch":
@@ -69,6 +73,7 @@ def cores() -> int:
 
 
 def _runs_here(name: str) -> bool:
+    """Return True if this processor has the instructions of a build."""
     if name == "generic":
         return True
     try:

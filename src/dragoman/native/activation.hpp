@@ -1,4 +1,4 @@
-// The activations of the feed-forward network, LANES numbers at a time.
+// Activation functions of the feed-forward network, on vectors of LANES floats.
 #pragma once
 
 #include "simd.hpp"
@@ -17,7 +17,7 @@ inline Floats gelu(Floats x) {
     return 0.5f * x * (x < splat(0.0f) ? tail : 2.0f - tail);
 }
 
-// ReLU; what is not finite becomes NaN instead of 0, so that it is found.
+// ReLU. Values that are not finite become NaN instead of 0, so that they are detected later.
 inline Floats relu(Floats x) { return maximum(x, splat(0.0f)) + x * 0.0f; }
 
 // SiLU, or Swish with β = 1 (Ramachandran et al., 2017): x · σ(x).

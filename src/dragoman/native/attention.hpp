@@ -1,6 +1,6 @@
-// softmax(QKᵀ/√d_k)V for short sequences, one head at a time.
+// Scaled dot-product attention softmax(QKᵀ/√d_k)V (Vaswani et al., 2017, equation 1), one head at a time.
 //
-// Keys and values are cells of float or bf16: fetching them takes most of the time.
+// `Cell`, the type of keys and values, is float or bf16: reading them from memory takes most of the time.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace dragoman {
 
-// softmax(x)ᵢ = exp(xᵢ) / Σ exp(xⱼ), in place; the padding, from `count` to a multiple of LANES, becomes zero.
+// Compute softmax(x)ᵢ = exp(xᵢ) / Σ exp(xⱼ) in place. The padding from `count` to a multiple of LANES becomes zero.
 inline void softmax(float* scores, int count) {
     const int end = padded(count);
     std::fill(scores + count, scores + end, LOWEST);
     FiniteCheck check;
     Floats top = load(scores);
-    check.see(top);
+    check.add(top);
     for (int i = LANES; i < end; i += LANES) {
         const Floats v = load(scores + i);
-        check.see(v);
+        check.add(v);
         top = maximum(top, v);
     }
     check.require();
@@ -36,16 +36,17 @@ inline void softmax(float* scores, int count) {
     for (int i = 0; i < end; i += LANES) store(scores + i, load(scores + i) * inverse);
 }
 
-// Keys and values of one sentence and layer, arranged so that many queries can attend to them.
+// Keys and values of one sentence and layer, laid out for many queries.
 //
-// keys    [D, padded S]: each feature of all positions is contiguous, so that LANES scores are summed at once
-// values  [S, D], with room for the last head to be read in whole vectors
+// keys    [D, padded S]: the values of one feature at all positions are contiguous, so that the attention scores of
+//         LANES positions are summed at once
+// values  [S, D], followed by padding, so that the last head can be read in whole vectors
 template <class Cell>
 struct Memory {
     int length = 0;
     std::vector<Cell> keys, values;
 
-    // `key` and `value` are [S, stride].
+    // Store keys and values; `key` and `value` are [S, stride].
     void fill(const float* key, const float* value, int stride, int positions, int d_model) {
         length = positions;
         const int width = padded(positions);
@@ -59,13 +60,15 @@ struct Memory {
     }
 };
 
-// Copy the first `count` of some vectors.
+// Store the first `count` floats of an array of vectors.
 inline void store_part(float* to, const Floats* vectors, int count) { std::memcpy(to, vectors, sizeof(float) * count); }
 
-// QUERIES queries of one head; `query` and `out` are [QUERIES, stride] at the head's first feature.
+// Compute the attention of QUERIES queries of one head. `query` and `out` are [QUERIES, stride] and point to the first
+// feature of the head.
 //
-// A sum is split into several, because each addition would wait for the one before it. The last bit of a result may
-// therefore depend on QUERIES, which is chosen by the sentence alone, never by the rest of the batch.
+// Each sum is split into SUMS partial sums, since an addition cannot begin before the previous one to the same sum has
+// finished. The last bit of a result may therefore depend on QUERIES, which depends on the sentence only, never on the
+// rest of the batch.
 template <int QUERIES, class Cell>
 inline void attend_head(const float* query, const Memory<Cell>& memory, float* out, int stride, int d_model, int first,
                         int d_k, std::vector<float>& scratch) {
@@ -75,8 +78,8 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
     const float scale = 1.0f / std::sqrt(float(d_k));
     for (int s = 0; s < width; s += LANES) {
         Floats sums[QUERIES][SUMS];
-        for (auto& each : sums)
-            for (auto& one : each) one = splat(0.0f);
+        for (auto& row : sums)
+            for (auto& partial : row) partial = splat(0.0f);
         const Cell* keys = &memory.keys[size_t(first) * width + s];
         int d = 0;
         for (; d + SUMS <= d_k; d += SUMS)
@@ -98,8 +101,8 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
     for (int q = 0; q < QUERIES; ++q) softmax(&scratch[size_t(q) * width], length);
     for (int d = 0; d < d_k; d += BLOCK * LANES) {
         Floats sums[QUERIES][BLOCK];
-        for (auto& each : sums)
-            for (auto& one : each) one = splat(0.0f);
+        for (auto& row : sums)
+            for (auto& partial : row) partial = splat(0.0f);
         const Cell* values = &memory.values[size_t(first) + d];
         for (int s = 0; s < length; ++s, values += d_model)
             for (int i = 0; i < BLOCK; ++i) {
@@ -111,7 +114,7 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
     }
 }
 
-// All heads of `queries` rows [queries, stride].
+// Compute the attention of all heads for `queries` rows; `query` and `out` are [queries, stride].
 template <class Cell>
 inline void attend(const float* query, const Memory<Cell>& memory, float* out, int queries, int stride, int d_model,
                    int heads, std::vector<float>& scratch, const CancelFlag& cancelled) {
@@ -130,7 +133,8 @@ inline void attend(const float* query, const Memory<Cell>& memory, float* out, i
     }
 }
 
-// One query, all heads, over positions that are not contiguous: `past[t]` is a key [D] and then a value [D].
+// Compute the attention of one query, all heads, over positions that are not contiguous: `past[t]` points to the key
+// [D] of position t, which its value [D] follows.
 template <class Cell>
 inline void attend_along(const float* query, const std::vector<const Cell*>& past, float* out, int d_model, int heads,
                          std::vector<float>& scratch) {
@@ -161,7 +165,7 @@ inline void attend_along(const float* query, const std::vector<const Cell*>& pas
         softmax(weights, positions);
         for (int d = 0; d < d_k; d += BLOCK * LANES) {
             Floats sums[BLOCK];
-            for (auto& each : sums) each = splat(0.0f);
+            for (auto& partial : sums) partial = splat(0.0f);
             for (int t = 0; t < positions; ++t) {
                 const Cell* value = past[t] + d_model + h * d_k + d;
                 for (int i = 0; i < BLOCK; ++i) sums[i] += load(value + i * LANES) * weights[t];

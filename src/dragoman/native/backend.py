@@ -1,4 +1,4 @@
-"""Search on the compiled engine: one thread for each core, each with a batch of its own."""
+"""Backend of the native engine: one thread per core, each with a batch of its own."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.weights import open_weights
-from dragoman.native import Build, Precision, cores, obstacle
+from dragoman.native import Build, Precision, cores, unsupported_reason
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, LARGEST_BATCH_TOKENS, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, Piece, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 
-# Sentences in progress in a thread. More of them make larger matrix products, but need more of the processor's cache.
+# Number of sentences in progress per thread. Larger batches make matrix products more efficient, but need more of the
+# processor's cache.
 BATCH_SENTENCES = 32
-# When there are more cores than sentences, up to MOST_SHARING threads share the products of one sentence, if the model
-# has at least SHARED_BYTES of weights: with fewer, waiting for each other takes longer than it saves.
+# If there are more cores than sentences, up to MOST_SHARING threads share the products of one sentence, provided that
+# the model has at least SHARED_BYTES of weights. In smaller models, synchronisation takes longer than it saves.
 MOST_SHARING, SHARED_BYTES = 8, 16_000_000
 MOST_THREADS = 4096
 
 
 class Shortlist(Protocol):
-    """Target tokens by source token; see `translation.shortlist.Shortlist`."""
+    """Interface of a shortlist; see `translation.shortlist.Shortlist`."""
 
     @property
     def always(self) -> NDArray[np.int64]: ...
@@ -40,24 +41,30 @@ class Shortlist(Protocol):
 
 
 class NativeBackend:
-    """One model, its weights packed once for the processor's instructions: a `Backend`.
+    """Backend of one model on the native engine.
 
-    A thread works on up to `batch_sentences` sentences at a time, each at its own position; finished ones leave and
-    others enter. The result for a sentence does not depend on the others: its numbers are computed in the same order.
+    The weights are packed for the instruction set once, when the model is loaded. A thread translates up to
+    `batch_sentences` sentences at a time, each at its own target position; a finished sentence is replaced by the next
+    one. The result for a sentence does not depend on the other sentences: its values are always computed in the same
+    order.
 
     Args:
-        directory, config: the model.
-        build, precision: what `select_engine` returns.
-        threads: None: one for each core.
-        batch_sentences, batch_tokens: limits of a thread's batch; the second counts source tokens times the beam. A
-            longer sentence is searched for alone.
-        shared_bytes: the least size of weights with which several threads share the products of one sentence.
-        shortlist: each sentence uses its own part of the vocabulary; probabilities are then among that part.
+        directory: the model directory.
+        config: the settings of the model.
+        build: the build of the native engine, from `select_engine`.
+        precision: the precision of matrix products, from `select_engine`.
+        threads: number of threads. Defaults to one per core.
+        batch_sentences: largest number of sentences in a thread's batch.
+        batch_tokens: largest number of source tokens times beam in a thread's batch. A longer sentence is searched
+            alone.
+        shared_bytes: smallest size of the weights, in bytes, at which several threads share the products of one
+            sentence.
+        shortlist: restricts each sentence to a part of the vocabulary; probabilities are normalised over that part.
 
     Raises:
-        SettingsError: when a number is out of range, or the engine does not take the model.
-        ModelError: when the weights are missing, damaged, or do not fit the settings.
-        FloatingPointError: when they are not numbers.
+        SettingsError: if a number is out of range, or the native engine does not support the model.
+        ModelError: if the weights are missing, damaged, or do not fit the settings.
+        FloatingPointError: if the weights are not finite.
     """
 
     def __init__(
@@ -74,14 +81,14 @@ class NativeBackend:
         shortlist: Shortlist | None = None,
     ) -> None:
         check_batch_tokens(batch_tokens)
-        for name, value, most in (
+        for name, value, maximum in (
             ("threads", threads, MOST_THREADS),
             ("batch_sentences", batch_sentences, LARGEST_BATCH_TOKENS),
         ):
-            if value is not None and not 1 <= value <= most:
-                raise SettingsError(f"{name} must lie between 1 and {most:,}, got {value}")
-        if trouble := obstacle(config):
-            raise SettingsError(f"the compiled engine does not take this model: {trouble}")
+            if value is not None and not 1 <= value <= maximum:
+                raise SettingsError(f"{name} must lie between 1 and {maximum:,}, got {value}")
+        if unsupported := unsupported_reason(config):
+            raise SettingsError(f"the native engine does not support this model: {unsupported}; use the torch engine")
         self.threads = threads or cores()
         self.batch_sentences, self.batch_tokens = batch_sentences, batch_tokens
         self.shared_bytes = shared_bytes
@@ -93,33 +100,33 @@ class NativeBackend:
     def description(self) -> str:
         """See `Backend`."""
         shortlist = ", shortlist" if self._shortlist else ""
-        return f"compiled for {self._build.instructions}, {self._precision}, {self.threads} threads{shortlist}"
+        return f"native, {self._build.instructions}, {self._precision}, {self.threads} threads{shortlist}"
 
     @property
     def weight_bytes(self) -> int:
-        """The memory that the packed weights take."""
+        """Size of the packed weights in memory, in bytes."""
         return int(self._model.bytes)
 
-    def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`.
 
         Raises:
-            CorpusError: when a sentence is longer than the positions that were learned.
-            FloatingPointError: when the model computes a number that is not finite.
-            ModelError: when there is nothing that the model may say.
+            CorpusError: if a sentence is longer than the learned positions of the model.
+            FloatingPointError: if the model computes a value that is not finite.
+            ModelError: if the vocabulary or the shortlist allows no output.
         """
-        if not pieces:
+        if not inputs:
             return []
-        lengths = [len(piece.source) for piece in pieces]
-        workers = min(self.threads, len(pieces))
+        lengths = [len(each.source) for each in inputs]
+        workers = min(self.threads, len(inputs))
         try:
-            found = self._model.search(
-                sources=[[*piece.source, EOS] for piece in pieces],
-                prefixes=[piece.prefix for piece in pieces],
+            outputs = self._model.search(
+                sources=[[*each.source, EOS] for each in inputs],
+                prefixes=[each.prefix for each in inputs],
                 minimum=[config.minimum_length(length) for length in lengths],
                 maximum=[
-                    max(config.maximum_length(length), len(piece.prefix))
-                    for length, piece in zip(lengths, pieces, strict=True)
+                    max(config.maximum_length(length), len(each.prefix))
+                    for length, each in zip(lengths, inputs, strict=True)
                 ],
                 beam=config.beam,
                 n_best=config.n_best,
@@ -140,24 +147,27 @@ class NativeBackend:
                     Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=finished)
                     for tokens, log_probability, score, finished in hypotheses
                 ]
-                for hypotheses in found
+                for hypotheses in outputs
             ]
         )
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits [T + 1, V] after BOS and after each of T target tokens; EOS is added to the source."""
+        """Return the logits [T + 1, V] after BOS and after each of the T target tokens.
+
+        EOS is appended to the source.
+        """
         logits: NDArray[np.float32] = self._model.logits([*source, EOS], list(target))
         return logits
 
 
 def _load(directory: Path, config: TransformerConfig, build: Build, precision: Precision) -> Any:
     with open_weights(directory, config) as weights:
-        left = set(weights.names)
+        unread = set(weights.names)
 
         def read(name: str) -> NDArray[Any] | None:
             if name not in weights.names:
                 return None
-            left.discard(name)
+            unread.discard(name)
             return weights.read(name)
 
         model = build.module.Model(
@@ -166,5 +176,5 @@ def _load(directory: Path, config: TransformerConfig, build: Build, precision: P
             weights=read,
             precision=precision,
         )
-        assert not left, f"the engine did not ask for {min(left)}"
+        assert not unread, f"the native engine did not read {min(unread)}"
         return model

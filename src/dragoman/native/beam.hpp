@@ -1,4 +1,4 @@
-// Beam search for one sentence, one position at a time: dragoman.search.beam and limits.
+// Beam search for one sentence, one position at a time; the reference is dragoman.search.beam.
 #pragma once
 
 #include <algorithm>
@@ -12,35 +12,36 @@
 
 namespace dragoman {
 
-// At each position: give every hypothesis' logits to `see`, then call `advance`.
+// Beam search state. At each position, pass the logits of every hypothesis to `observe`, then call `advance`.
 class Beam {
   public:
-    // One hypothesis without tokens; the arguments outlive this.
+    // Begin with one hypothesis without tokens. The arguments must outlive this object.
     Beam(const Request& request, const SearchConfig& config, const SpecialTokens& special)
-        : request_(request), config_(config), special_(special), tokens_(1), log_probability_{0.0f}, seen_(1) {}
+        : request_(request), config_(config), special_(special), tokens_(1), log_probability_{0.0f}, observed_(1) {}
 
     int hypotheses() const { return int(tokens_.size()); }
 
-    // The token that the decoder reads next.
+    // Return the next input token of the decoder.
     int last_token(int hypothesis) const {
         const auto& tokens = tokens_[size_t(hypothesis)];
         return tokens.empty() ? special_.bos : tokens.back();
     }
 
-    // Keep what matters of the next token's logits, which are those of a `Logits`.
+    // Record the most probable next tokens from the logits, which are a `Logits` (see stepper.hpp).
     template <class Logits>
-    void see(int hypothesis, const Logits& logits) {
-        Seen& seen = seen_[size_t(hypothesis)];
-        seen.required = logits.of(required());
-        // As many more than the search looks at as cannot be chosen: tokens that are never generated, and EOS.
-        const int wanted = 2 * config_.beam + int(special_.never_generated.size()) + 1;
-        seen.best.find(logits.values, logits.count, std::min(wanted, logits.count));
-        for (auto& each : seen.best.logits) each.second = logits.token(each.second);
-        seen.best.argmax = logits.token(seen.best.argmax);
+    void observe(int hypothesis, const Logits& logits) {
+        Observed& observed = observed_[size_t(hypothesis)];
+        observed.required = logits.of(required());
+        // `advance` considers 2 * beam tokens. EOS and the tokens that are never generated may not be allowed.
+        const int count = 2 * config_.beam + int(special_.never_generated.size()) + 1;
+        observed.best.find(logits.values, logits.count, std::min(count, logits.count));
+        for (auto& each : observed.best.logits) each.second = logits.token(each.second);
+        observed.best.argmax = logits.token(observed.best.argmax);
     }
 
-    // One more token for every hypothesis. The 2K best continuations of K hypotheses are considered: EOS among the
-    // first K of them finishes a hypothesis; the best K that do not end continue. Returns their parents.
+    // Extend the hypotheses by one token; return the parent of each new hypothesis. With a beam of K, the 2K best
+    // continuations are considered: EOS among the first K of them finishes a hypothesis, and the best K others
+    // continue.
     std::vector<int> advance() {
         std::vector<Candidate> candidates = continuations();
         const size_t considered = std::min(candidates.size(), size_t(2 * config_.beam));
@@ -62,12 +63,12 @@ class Beam {
         }
         tokens_ = std::move(tokens);
         log_probability_ = std::move(log_probability);
-        seen_.resize(tokens_.size());
+        observed_.resize(tokens_.size());
         ++position_;
         return parents;
     }
 
-    // Whether the `n_best` are final: see `_decided` of dragoman.search.beam for the two rules.
+    // Return true if the `n_best` outputs are final; dragoman.search.beam explains the two rules.
     bool decided() const {
         const int last = position_ - 1;
         if (hypotheses() == 0 || last >= request_.maximum) return true;
@@ -78,7 +79,7 @@ class Beam {
         return int(finished_.size()) == config_.beam && needed >= running / length_penalty(last + 1, alpha);
     }
 
-    // The `n_best` hypotheses, best first; call it once, at the end.
+    // Return the `n_best` hypotheses, best first. Call this once, at the end.
     std::vector<Hypothesis> results() {
         if (int(finished_.size()) > config_.n_best) finished_.resize(size_t(config_.n_best));
         return std::move(finished_);
@@ -86,20 +87,20 @@ class Beam {
 
   private:
     struct Candidate {
-        float log_probability;  // of the hypothesis and `token`
+        float log_probability;  // of the parent hypothesis followed by `token`
         int token, parent;
     };
 
-    // What is kept of the logits of one hypothesis.
-    struct Seen {
+    // What is recorded of the logits of one hypothesis.
+    struct Observed {
         Best best;
-        float required;  // the logit of `required()`
+        float required;  // the logit of the token `required()`
     };
 
     bool forced() const { return position_ < int(request_.prefix.size()); }
     bool at_limit() const { return position_ >= request_.maximum; }
 
-    // The one token that the prefix or the maximum length allows, where they do.
+    // Return the only token that the prefix or the maximum length allows; valid if `forced()` or `at_limit()`.
     int required() const { return forced() ? request_.prefix[size_t(position_)] : special_.eos; }
 
     bool may_follow(int token) const {
@@ -111,25 +112,26 @@ class Beam {
     std::vector<Candidate> continuations() const {
         std::vector<Candidate> candidates;
         for (int h = 0; h < hypotheses(); ++h) {
-            const Seen& seen = seen_[size_t(h)];
+            const Observed& observed = observed_[size_t(h)];
             const auto consider = [&](float logit, int token) {
-                candidates.push_back({log_probability_[size_t(h)] + (logit - seen.best.log_normaliser), token, h});
+                candidates.push_back({log_probability_[size_t(h)] + (logit - observed.best.log_normaliser), token, h});
             };
             if (forced() || at_limit())
-                consider(seen.required, required());
+                consider(observed.required, required());
             else
-                for (const auto& [logit, token] : seen.best.logits)
+                for (const auto& [logit, token] : observed.best.logits)
                     if (may_follow(token)) consider(logit, token);
         }
         return candidates;
     }
 
-    // Keep a hypothesis that ends, if it is among the `beam` best of those.
+    // Record a finished hypothesis, if it is among the `beam` best finished ones.
     void finish(const Candidate& candidate) {
-        const bool own_end = seen_[size_t(candidate.parent)].best.argmax == special_.eos || !at_limit();
+        // At the maximum length EOS is forced: the output is unfinished if another token was more probable.
+        const bool finished = observed_[size_t(candidate.parent)].best.argmax == special_.eos || !at_limit();
         Hypothesis hypothesis{tokens_[size_t(candidate.parent)], candidate.log_probability,
                               candidate.log_probability / length_penalty(position_ + 1, config_.length_penalty),
-                              own_end};
+                              finished};
         auto place = finished_.end();
         while (place != finished_.begin() && (place - 1)->score < hypothesis.score) --place;
         finished_.insert(place, std::move(hypothesis));
@@ -142,7 +144,7 @@ class Beam {
     int position_ = 0;
     std::vector<std::vector<int>> tokens_;  // [hypothesis][position], best first
     std::vector<float> log_probability_;    // [hypothesis]
-    std::vector<Seen> seen_;                // [hypothesis]
+    std::vector<Observed> observed_;        // [hypothesis]
     std::vector<Hypothesis> finished_;      // at most `beam`, best first
 };
 

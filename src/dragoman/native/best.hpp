@@ -1,4 +1,4 @@
-// The most probable tokens of a row of logits.
+// Search for the most probable tokens in a row of logits.
 #pragma once
 
 #include <algorithm>
@@ -14,40 +14,41 @@
 
 namespace dragoman {
 
-// The best continuations of one row of logits, best first, and their log-normaliser: log p = logit - log Σ exp(logits).
+// The greatest logits of a row with their tokens, greatest first, and the log-normaliser log Σ exp(logits) of the row:
+// log p = logit - log_normaliser.
 struct Best {
     std::vector<std::pair<float, int>> logits;
     float log_normaliser;
     int argmax;
 
-    // One pass for the greatest and one for Σ exp, over [vocabulary]; `row` has room up to a multiple of LANES.
-    // `wanted` is from 1 to `vocabulary`. Throws if a logit is not finite.
-    void find(float* row, int vocabulary, int wanted) {
+    // Find the `count` greatest (1 to `vocabulary`) of the logits `row` [vocabulary]; the row must have room up to a
+    // multiple of LANES. One pass finds the greatest, a second one computes Σ exp. Throws if a logit is not finite.
+    void find(float* row, int vocabulary, int count) {
         const int end = padded(vocabulary);
         std::fill(row + vocabulary, row + end, LOWEST);
         logits.clear();
-        float least = -INFINITE;
+        float threshold = -INFINITE;
         for (int v = 0; v < end; v += LANES)
-            for (uint32_t above = greater(load(row + v), least); above; above &= above - 1) {
+            for (uint32_t above = greater(load(row + v), threshold); above; above &= above - 1) {
                 const int i = v + __builtin_ctz(above);
-                if (row[i] > least) least = insert(row[i], i, wanted);
+                if (row[i] > threshold) threshold = insert(row[i], i, count);
             }
         const float top = logits.empty() ? INFINITE : logits.front().first;
         FiniteCheck check;
         Floats total = splat(0.0f);
         for (int v = 0; v < end; v += LANES) {
             const Floats values = load(row + v);
-            check.see(values);
+            check.add(values);
             total += exponential(values - top);
         }
         check.require();
         argmax = logits.front().second;
-        // Less what the padding added.
+        // Subtract the contribution of the padding.
         log_normaliser = top + std::log(sum(total) - float(end - vocabulary) * exponential(splat(LOWEST) - top)[0]);
     }
 
   private:
-    // A bit for each value that exceeds `bound`.
+    // Return a bit mask of the values that exceed `bound`.
     static uint32_t greater(Floats values, float bound) {
 #ifdef __AVX512F__
         return _mm512_cmp_ps_mask(__m512(values), _mm512_set1_ps(bound), _CMP_GT_OQ);
@@ -59,13 +60,13 @@ struct Best {
 #endif
     }
 
-    // Keep the `wanted` greatest; return what the next one must exceed.
-    float insert(float logit, int token, int wanted) {
+    // Insert a logit, keeping the `count` greatest; return the value that the next one must exceed.
+    float insert(float logit, int token, int count) {
         auto place = logits.end();
         while (place != logits.begin() && (place - 1)->first < logit) --place;
         logits.insert(place, {logit, token});
-        if (int(logits.size()) > wanted) logits.pop_back();
-        return int(logits.size()) == wanted ? logits.back().first : -INFINITE;
+        if (int(logits.size()) > count) logits.pop_back();
+        return int(logits.size()) == count ? logits.back().first : -INFINITE;
     }
 };
 

@@ -1,4 +1,4 @@
-// The decoder: dragoman.models.transformer.Decoder, one position at a time, one row for each hypothesis.
+// The decoder, one position at a time, one row per hypothesis; the reference is dragoman.models.transformer.Decoder.
 #pragma once
 
 #include <optional>
@@ -44,10 +44,10 @@ class Decoder {
 
     int layers() const { return int(layers_.size()); }
 
-    // Keep the keys and values that each layer makes of the encoder's states, in s.x; sentence i is rows starts[i] to
-    // starts[i + 1].
+    // Compute the keys and values of the encoder's states `s.x` for each layer, and store them in the decoder states.
+    // Sentence i is rows starts[i] to starts[i + 1].
     template <class Cell>
-    void remember(const std::vector<int>& starts, const std::vector<DecoderState<Cell>*>& states, Scratch& s) const {
+    void fill_memory(const std::vector<int>& starts, const std::vector<DecoderState<Cell>*>& states, Scratch& s) const {
         const int rows = starts.back(), width = heads_.d_model;
         const Rows x = s.rows.convert(s.x, rows);
         for (auto* state : states) state->memory.resize(layers_.size());
@@ -62,8 +62,8 @@ class Decoder {
         }
     }
 
-    // From embeddings to states, in s.x, of one position of every hypothesis: a row each, sentence by sentence. The
-    // caches have been extended by this position.
+    // Transform the embeddings `s.x` of one position of every hypothesis to decoder states, in place: one row per
+    // hypothesis, sentence by sentence. The caches must have been extended by this position.
     template <class Cell>
     void step(const std::vector<DecoderState<Cell>*>& states, int rows, Scratch& s) const {
         for (int i = 0; i < layers(); ++i) {
@@ -114,7 +114,7 @@ class Decoder {
                           int rows, Scratch& s) const {
         const int width = heads_.d_model;
         const Rows x = layer.memory_residual.input(rows, s);
-        // Both [rows, D], and therefore of one stride
+        // Both are [rows, D], so their strides are equal.
         s.projected.resize(rows, width);
         s.attended.resize(rows, width);
         const int stride = s.projected.stride();

@@ -13,13 +13,13 @@
 
 namespace dragoman {
 
-// The sine and cosine of each angle of each position, [length, width].
+// Sine and cosine of each angle of each position, [length, width].
 using Angles = std::shared_ptr<const std::vector<float>>;
 
-// The angles pos / 10000^(2i / width), computed for as many positions as have been needed so far; thread-safe.
+// Table of the angles pos / 10000^(2i / width) of the positions requested so far; thread-safe.
 //
-// Sinusoidal positions (Vaswani et al., 2017, section 3.5) have D of them, rotary ones (Su et al., 2021) those of one
-// head, learned ones none.
+// The width is D for sinusoidal positions (Vaswani et al., 2017, section 3.5), d_k for rotary positions (Su et al.,
+// 2021), and 0 for learned positions.
 class AngleTable {
   public:
     explicit AngleTable(const ModelSettings& settings)
@@ -27,8 +27,8 @@ class AngleTable {
                         : settings.positions == PositionKind::rotary ? settings.d_model / settings.heads
                                                                      : settings.d_model)) {}
 
-    // `angles` itself if it has at least `length` positions, else a table that has. A table is never shorter than twice
-    // the one before it, so that the cost of a position does not grow with the length.
+    // Return `angles` if it has at least `length` positions, else a longer table. Each table is at least twice as long
+    // as the previous one, so that the mean cost per position is constant.
     Angles at_least(int length, const Angles& angles) {
         if (angles && angles->size() >= length * width_) return angles;
         const std::lock_guard<std::mutex> guard(lock_);
@@ -38,7 +38,7 @@ class AngleTable {
     }
 
   private:
-    // The table with more angles, `size` in all.
+    // Return a copy of the table, extended to `size` values.
     Angles extended(size_t size) const {
         auto table = std::make_shared<std::vector<float>>();
         table->reserve(size);
@@ -63,14 +63,14 @@ class AngleTable {
 // Token embeddings times √d_model (section 3.4), plus sinusoidal or learned positions.
 class Embedding {
   public:
-    // `tokens` is [vocabulary, D] and outlives this; `name` is the module's, which learned positions belong to.
+    // `tokens` is [vocabulary, D] and must outlive this object; `name` is the name of the module in the model.
     Embedding(const Loader& load, const PackedMatrix& tokens, const std::string& name)
         : tokens_(tokens), kind_(load.settings.positions), max_positions_(load.settings.max_positions) {
         if (kind_ == PositionKind::learned)
             learned_ = load.rows(name + ".positions.embedding.weight", max_positions_, tokens.in());
     }
 
-    // The vector of a token at a position, into `to` [D].
+    // Write the embedding of a token at a position to `to` [D].
     void embed(int token, int position, const Angles& angles, float* to) const {
         const int width = tokens_.in();
         tokens_.row(token, to);
@@ -80,13 +80,13 @@ class Embedding {
     }
 
   private:
-    // What is added at a position, [D]; null for rotary positions.
+    // Return the vector [D] to add at a position; null for rotary positions.
     const float* positions(int position, const Angles& angles) const {
         switch (kind_) {
             case PositionKind::learned:
                 if (position >= max_positions_)
                     throw std::out_of_range("a sequence is longer than the " + std::to_string(max_positions_) +
-                                            " positions that were learned");
+                                            " learned positions of the model");
                 return &learned_[size_t(position) * tokens_.in()];
             case PositionKind::sinusoidal:
                 return angles->data() + size_t(position) * tokens_.in();

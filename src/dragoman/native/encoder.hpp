@@ -1,4 +1,4 @@
-// The encoder: dragoman.models.transformer.Encoder, one row for each token.
+// The encoder, one row per token; the reference is dragoman.models.transformer.Encoder.
 #pragma once
 
 #include <optional>
@@ -34,11 +34,12 @@ class Encoder {
         if (load.settings.norm_placement == NormPlacement::pre) final_norm_.emplace(load, "encoder.final_norm");
     }
 
-    // From embeddings to states, in s.x, of several sentences at once: sentence i is rows starts[i] to starts[i + 1].
+    // Transform the embeddings `s.x` of several sentences to encoder states, in place. Sentence i is rows starts[i] to
+    // starts[i + 1].
     void apply(const std::vector<int>& starts, Scratch& s) const {
         const int rows = starts.back();
         for (const auto& layer : layers_) {
-            attend_to_own(layer, starts, s);
+            attend_to_self(layer, starts, s);
             layer.feed_forward.apply(rows, s);
         }
         if (final_norm_) final_norm_->apply(s.x, rows);
@@ -51,21 +52,21 @@ class Encoder {
     }
 
   private:
-    void attend_to_own(const EncoderLayer& layer, const std::vector<int>& starts, Scratch& s) const {
+    void attend_to_self(const EncoderLayer& layer, const std::vector<int>& starts, Scratch& s) const {
         const int rows = starts.back(), width = heads_.d_model;
         const Rows x = layer.residual.input(rows, s);
         s.projected.resize(rows, 3 * width);
         const int stride = s.projected.stride();
         layer.query_key_value.apply(x, s.projected.data(), stride, s.team);
         s.attended.resize(rows, width);
-        Memory<float> own;
+        Memory<float> memory;
         for (size_t i = 0; i + 1 < starts.size(); ++i) {
             const int first = starts[i], length = starts[i + 1] - first;
             float* p = s.projected.row(first);
             for (int t = 0; t < length; ++t) heads_.rotate(p + size_t(t) * stride, t, s.angles);
-            own.fill(p + width, p + 2 * width, stride, length, width);
-            // [length, 3 D]: the result of a query replaces it, and is then copied to [length, D]
-            attend(p, own, p, length, stride, width, heads_.count, s.scores, s.team.cancelled());
+            memory.fill(p + width, p + 2 * width, stride, length, width);
+            // [length, 3 D]: each result overwrites its query, and is then copied to [length, D].
+            attend(p, memory, p, length, stride, width, heads_.count, s.scores, s.team.cancelled());
             for (int t = 0; t < length; ++t)
                 std::copy(p + size_t(t) * stride, p + size_t(t) * stride + width, s.attended.row(first + t));
         }

@@ -1,4 +1,4 @@
-// What encoder and decoder layers are made of: norms, residual connections, feed-forward networks, heads.
+// Parts of encoder and decoder layers: norms, residual connections, feed-forward networks, heads.
 #pragma once
 
 #include <cmath>
@@ -11,14 +11,14 @@
 
 namespace dragoman {
 
-// The buffers of one worker, kept between steps because allocation is slow; `x` is the residual stream.
+// Buffers of one worker, kept between steps since allocating memory is slow. `x` is the residual stream.
 struct Scratch {
-    // `table` and `cancelled` outlive this.
+    // `table` and `cancelled` must outlive this object.
     Scratch(Precision precision, int team_size, AngleTable& table, const CancelFlag& cancelled)
         : team(team_size, cancelled), table(table), rows(precision) {}
 
-    // Have the angles of this many positions.
-    void need(int positions) { angles = table.at_least(positions, angles); }
+    // Make the angles of this many positions available.
+    void ensure_positions(int positions) { angles = table.at_least(positions, angles); }
 
     Team team;
     AngleTable& table;
@@ -37,13 +37,13 @@ class Norm {
         if (load.settings.norm == NormKind::layer) offset_ = vector(load, name + ".bias");
     }
 
-    // The first `count` rows; `to` may be `from`.
+    // Normalise the first `count` rows; `to` may be equal to `from`.
     void apply(const float* from, float* to, int count, int stride) const {
         for (int r = 0; r < count; ++r, from += stride, to += stride) {
             float mean = 0.0f;
             if (!offset_.empty()) mean = total(from, width_, 0.0f, false) / float(width_);
             const float variance = total(from, width_, mean, true) / float(width_);
-            // Not so where a square overflows: dividing by infinity would hide it.
+            // A square may overflow; dividing by infinity would hide it.
             if (!(variance < INFINITE)) throw_not_finite();
             const float inverse = 1.0f / std::sqrt(variance + epsilon_);
             for (int d = 0; d < width_; d += LANES) {
@@ -63,7 +63,7 @@ class Norm {
         return values;
     }
 
-    // Σ x, or Σ (x - mean)²
+    // Return Σ x, or Σ (x - mean)² if `squared`.
     static float total(const float* x, int width, float mean, bool squared) {
         Floats sums = splat(0.0f);
         int d = 0;
@@ -87,7 +87,7 @@ class Residual {
     Residual(const Loader& load, const std::string& name)
         : norm_(load, name + ".norm"), placement_(load.settings.norm_placement) {}
 
-    // The sub-layer's input.
+    // Return the sub-layer's input.
     Rows input(int rows, Scratch& s) const {
         if (placement_ == NormPlacement::post) return s.rows.convert(s.x, rows);
         s.normed.resize(rows, s.x.width());
@@ -95,7 +95,7 @@ class Residual {
         return s.rows.convert(s.normed, rows);
     }
 
-    // Add the sub-layer's output, which is `last` of `y`.
+    // Add the sub-layer's output: the projection `last` of `y`.
     void add(const Linear& last, Activations& y, int rows, Scratch& s) const {
         last.apply(s.rows.convert(y, rows), s.x.data(), s.x.stride(), s.team, Activation::none, true);
         if (placement_ == NormPlacement::post) norm_.apply(s.x, rows);
@@ -148,12 +148,13 @@ class FeedForward {
     Linear inner_, outer_;
 };
 
-// How d_model is divided among heads, and whether queries and keys are rotated.
+// The division of d_model among heads, and the rotation of queries and keys.
 struct Heads {
     explicit Heads(const ModelSettings& settings)
         : count(settings.heads), d_model(settings.d_model), rotary(settings.positions == PositionKind::rotary) {}
 
-    // Rotate query and key of a projected row [query | key | value] by its position (Su et al., 2021).
+    // Rotate query and key of a projected row [query | key | value] by its position, if positions are rotary (Su et
+    // al., 2021, equation 34).
     void rotate(float* row, int position, const Angles& table) const {
         if (!rotary) return;
         const int d_k = d_model / count;

@@ -1,7 +1,7 @@
-// Y = activation(X Wᵀ + b), by tiles whose sums stay in registers.
+// The linear layer Y = activation(X Wᵀ + b), computed in tiles whose sums stay in registers.
 //
-// Every number of Y is summed in one order, whatever the other rows are: a sentence's translation does not depend on
-// the rest of the batch.
+// The order of the additions of each value of Y does not depend on the other rows, so the translation of a sentence
+// does not depend on the rest of the batch.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,10 @@
 
 namespace dragoman {
 
-// The vectors of a group of channels.
+// Number of vectors in a group of channels.
 constexpr int VECTORS = GROUP / LANES;
-// A tile is TILE_ROWS rows by TILE vectors of channels: its sums fill most of the registers, weights and rows the rest.
+// A tile is TILE_ROWS rows by TILE vectors of channels. Its sums fill most of the registers; weights and rows use the
+// others.
 constexpr int TILE = 4;
 constexpr int TILE_ROWS = REGISTERS == 32 ? 6 : 3;
 
@@ -25,7 +26,7 @@ class Linear {
   public:
     Linear() = default;
 
-    // `bias` is [out], or empty for none.
+    // `bias` is [out], or empty.
     explicit Linear(PackedMatrix weights, std::vector<float> bias = {})
         : weights_(std::move(weights)), bias_(std::move(bias)) {
         if (!bias_.empty()) bias_.resize(size_t(grouped(out())), 0.0f);
@@ -36,12 +37,13 @@ class Linear {
     const PackedMatrix& weights() const { return weights_; }
     size_t bytes() const { return weights_.bytes() + bias_.size() * 4; }
 
-    // y [R, stride] = activation(x Wᵀ + b), or with `residual` y += it; columns up to `grouped(out)` are written.
+    // Compute y [R, stride] = activation(x Wᵀ + b), or y += activation(x Wᵀ + b) if `residual`. Columns up to
+    // `grouped(out)` are written.
     void apply(const Rows& x, float* y, int stride, Team& team, Activation activation = Activation::none,
                bool residual = false) const {
         const int groups = weights_.groups();
         const Output to{y, stride, activation, residual, team.cancelled()};
-        // More parts than threads, because threads do not all begin at the same time.
+        // More parts than threads, since the threads do not all begin at the same time.
         const int parts = team.size() == 1 ? 1 : std::min(groups, 4 * team.size());
         team.share(parts, [&](int i) {
             const int first = int(int64_t(groups) * i / parts), last = int(int64_t(groups) * (i + 1) / parts);
@@ -56,15 +58,15 @@ class Linear {
         });
     }
 
-    // Prepare for `select`.
+    // Prepare for calls of `select`.
     void allow_selection() { weights_.allow_selection(); }
 
-    // The output channels `chosen` only, in that order.
-    Linear select(const std::vector<int>& chosen) const {
+    // Return a layer with only some of the output channels, in the given order.
+    Linear select(const std::vector<int>& channels) const {
         std::vector<float> bias;
         if (!bias_.empty())
-            for (const int n : chosen) bias.push_back(bias_[size_t(n)]);
-        return Linear(weights_.select(chosen), std::move(bias));
+            for (const int n : channels) bias.push_back(bias_[size_t(n)]);
+        return Linear(weights_.select(channels), std::move(bias));
     }
 
   private:
@@ -76,8 +78,8 @@ class Linear {
         const CancelFlag& cancelled;
     };
 
-    // The channels of groups `first` to `last`. One or two rows take twice as many channels at a time: with few sums,
-    // each addition would wait for the one before it.
+    // Compute the channels of groups `first` to `last`. For one or two rows, a tile has twice as many channels: with
+    // few sums, each addition would wait for the previous one.
     template <class Multiply>
     void product(const Rows& x, const Output& to, int first, int last) const {
         int v = first * VECTORS;
@@ -104,7 +106,7 @@ class Linear {
         }
     }
 
-    // ROWS rows by N vectors of channels.
+    // Compute a tile of ROWS rows by N vectors of channels.
     template <class Multiply, int ROWS, int N>
     __attribute__((noinline)) void tile(const Rows& x, int row, int vector, const Output& to) const {
         typename Multiply::Sums sums[ROWS][N];
@@ -132,7 +134,7 @@ class Linear {
         write(sums, row, channel, to);
     }
 
-    // Σ (w + 128) x - 128 Σ x = Σ w x, times the scales of the channel and of the row.
+    // Σ w x = Σ (w + 128) x - 128 Σ x, multiplied by the scales of the channel and of the row.
     void finish(Ints sums, const Rows& x, int row, int channel, const Output& to) const {
         const Ints exact = sums - 128 * x.total[row];
         const Floats scale = load(weights_.scale() + channel) * x.scale[row];

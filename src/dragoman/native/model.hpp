@@ -1,4 +1,4 @@
-// The encoder-decoder Transformer for inference: dragoman.models.transformer.
+// The encoder-decoder Transformer for inference; the reference is dragoman.models.transformer.
 #pragma once
 
 #include <mutex>
@@ -24,7 +24,7 @@ class Model {
     const Decoder& decoder() const { return decoder_; }
     const Linear& output() const { return output_; }
 
-    // Memory that the packed weights take.
+    // Return the size of the packed weights in memory.
     size_t bytes() const {
         return output_.bytes() + target_tokens_.bytes() + source_tokens_.bytes() + encoder_.bytes() + decoder_.bytes();
     }
@@ -32,7 +32,7 @@ class Model {
     // Thread-safe.
     AngleTable& angles() { return angles_; }
 
-    // Called before workers start. Prepare the output projection for sentences that use a part of the vocabulary.
+    // Prepare the output projection for sentences that use a part of the vocabulary. Call it before workers start.
     void allow_selection() {
         const std::lock_guard<std::mutex> guard(selection_);
         output_.allow_selection();
@@ -58,7 +58,7 @@ class Model {
     bool tied() const { return settings_.tied_embeddings != TiedEmbeddings::none; }
     bool three_way() const { return settings_.tied_embeddings == TiedEmbeddings::three_way; }
 
-    // Tied weights are stored under the first of their names.
+    // Tied weights are stored under the first of their names only.
     static constexpr const char *SOURCE = "source_embedding.tokens.weight", *TARGET = "target_embedding.tokens.weight";
     const char* target_name() const { return three_way() ? SOURCE : TARGET; }
 

@@ -1,4 +1,5 @@
-// The extension module, for dragoman.native.backend: weights and ids in, hypotheses out; no files, no text.
+// The extension module that dragoman.native.backend uses. It receives weights and token ids, and returns hypotheses; it
+// reads no files and handles no text.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -13,10 +14,10 @@ using namespace dragoman;
 
 namespace {
 
-// The value of a key, or an error that names it.
+// Return the value of a key; throw an error that names the key if it is missing or has another type.
 template <class Value>
 Value required(const py::dict& values, const char* key) {
-    if (!values.contains(key)) throw std::invalid_argument(std::string("the settings lack ") + key);
+    if (!values.contains(key)) throw std::invalid_argument(std::string("the setting ") + key + " is missing");
     try {
         return values[key].cast<Value>();
     } catch (const py::cast_error&) {
@@ -24,7 +25,7 @@ Value required(const py::dict& values, const char* key) {
     }
 }
 
-// `values` has the names of ModelSettings; norms, activations and the like are names, too.
+// Read the settings; `values` has the keys of ModelSettings, and norms, activations etc. are strings.
 ModelSettings settings_of(const py::dict& values) {
     const auto number = [&](const char* key) { return required<int>(values, key); };
     const auto name = [&](const char* key) { return required<std::string>(values, key); };
@@ -48,7 +49,7 @@ ModelSettings settings_of(const py::dict& values) {
     return settings;
 }
 
-// `values` has the names of SpecialTokens.
+// Read the special tokens; `values` has the keys of SpecialTokens.
 SpecialTokens special_tokens_of(const py::dict& values, const ModelSettings& settings) {
     const SpecialTokens tokens{required<int>(values, "bos"), required<int>(values, "eos"),
                                required<std::vector<int>>(values, "never_generated")};
@@ -56,16 +57,16 @@ SpecialTokens special_tokens_of(const py::dict& values, const ModelSettings& set
     return tokens;
 }
 
-// The weight that Python returns: an array of float32, or None.
-Weight weight_of(const std::string& name, const py::object& found) {
-    if (found.is_none()) return {};
-    if (!py::isinstance<py::array_t<float>>(found)) throw std::invalid_argument(name + " is not an array of float32");
-    const auto array = py::array_t<float, py::array::c_style>::ensure(found);
+// Convert a weight returned by Python: an array of float32, or None.
+Weight weight_of(const std::string& name, const py::object& value) {
+    if (value.is_none()) return {};
+    if (!py::isinstance<py::array_t<float>>(value)) throw std::invalid_argument(name + " is not an array of float32");
+    const auto array = py::array_t<float, py::array::c_style>::ensure(value);
     if (!array) throw py::error_already_set();
     return {{array.data(), array.data() + array.size()}, {array.shape(), array.shape() + array.ndim()}, true};
 }
 
-// `weights` returns the array of a name, or None.
+// Build a model; `weights` returns the array of a name, or None.
 std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& special_tokens, const py::function& weights,
                                   const std::string& precision) {
     CancelFlag cancelled{false};
@@ -78,15 +79,15 @@ std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& spec
     return std::make_unique<Model>(checked, special_tokens_of(special_tokens, checked), read, precision_of(precision));
 }
 
-// Call `use` with a stepper whose keys and values are as precise as the weights: float beside float, else bf16.
-template <class Use>
-void with_stepper(Model& model, int beam, int team, const CancelFlag& cancelled, const Use& use) {
+// Call `function` with a stepper whose keys and values are stored as float for weights in float32, else as bf16.
+template <class Function>
+void with_stepper(Model& model, int beam, int team, const CancelFlag& cancelled, const Function& function) {
     if (model.precision() == Precision::fp32) {
         Stepper<float> stepper(model, beam, team, cancelled);
-        use(stepper);
+        function(stepper);
     } else {
         Stepper<Bf16> stepper(model, beam, team, cancelled);
-        use(stepper);
+        function(stepper);
     }
 }
 
@@ -103,13 +104,13 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
     require_between("team", team, 1, MOST_THREADS);
     const size_t count = sources.size();
     if (prefixes.size() != count || minimum.size() != count || maximum.size() != count)
-        throw std::invalid_argument("sources, prefixes and lengths differ in number");
+        throw std::invalid_argument("the numbers of sources, prefixes and lengths differ");
     std::vector<Request> requests;
     for (size_t i = 0; i < count; ++i) {
         requests.push_back({sources[i], prefixes[i], minimum[i], maximum[i]});
         check(requests.back(), model.settings().source_vocabulary, model.settings().target_vocabulary);
     }
-    // The longest first, so that none of them is left to the end.
+    // Longest first, so that no long sentence is started last.
     Queue queue{requests, std::vector<size_t>(count)};
     std::iota(queue.order.begin(), queue.order.end(), size_t(0));
     std::stable_sort(queue.order.begin(), queue.order.end(),
@@ -122,14 +123,14 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
             worker.run(queue, results);
         });
     });
-    std::vector<std::vector<py::tuple>> found(count);
+    std::vector<std::vector<py::tuple>> outputs(count);
     for (size_t i = 0; i < count; ++i)
         for (const auto& each : results[i])
-            found[i].push_back(py::make_tuple(each.tokens, each.log_probability, each.score, each.finished));
-    return found;
+            outputs[i].push_back(py::make_tuple(each.tokens, each.log_probability, each.score, each.finished));
+    return outputs;
 }
 
-// Logits [T + 1, V] after BOS and after each of T target tokens.
+// Return the logits [T + 1, V] after BOS and after each of T target tokens.
 py::array_t<float> logits(Model& model, const std::vector<int>& source, const std::vector<int>& target) {
     const int vocabulary = model.settings().target_vocabulary;
     check_source(source, model.settings().source_vocabulary);
@@ -170,7 +171,7 @@ PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
         } catch (const std::domain_error& e) {
             PyErr_SetString(PyExc_FloatingPointError, e.what());
         } catch (const std::length_error&) {
-            PyErr_SetString(PyExc_MemoryError, "more memory than there can be is needed");
+            PyErr_SetString(PyExc_MemoryError, "more memory is needed than can be addressed");
         }
     });
     py::module_::import("atexit").attr("register")(py::cpp_function(&Running::close));

@@ -1,4 +1,4 @@
-// The innermost product of each precision: one word of LANES output channels times one word of a row.
+// The innermost product for each precision: one word of LANES output channels times one word of a row.
 #pragma once
 
 #ifdef __AVX2__
@@ -37,14 +37,14 @@ struct MultiplyBf16 {
     }
 };
 
-// Weights are stored plus 128, because the processor multiplies unsigned bytes by signed bytes.
+// 128 is added to stored weights, because the processor multiplies unsigned bytes by signed bytes.
 struct MultiplyInt8 {
     using Sums = Ints;
     static void add(Sums& sums, const uint32_t* weights, uint32_t word) {
 #ifdef __AVX512VNNI__
         sums = Sums(_mm512_dpbusd_epi32(__m512i(sums), _mm512_loadu_si512(weights), _mm512_set1_epi32(int(word))));
 #elif defined(__AVX2__)
-        // Bytes 0 and 2, and bytes 1 and 3, each as 16 bits with sign.
+        // Bytes 0 and 2 (`even`), and bytes 1 and 3 (`odd`), as signed 16-bit integers.
         const __m256i x = _mm256_set1_epi32(int(word));
         const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), odd = _mm256_srai_epi16(x, 8);
         const __m256i w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights));

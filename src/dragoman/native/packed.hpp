@@ -1,4 +1,4 @@
-// A weight matrix [out, in], packed once in float32, bf16, or int8 with a scale for each output channel.
+// A weight matrix [out, in], packed in float32, bf16, or int8 with a scale per output channel.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace dragoman {
 
-// Layout: [group of GROUP channels, word, channel of the group], so that one word of LANES channels is one vector.
+// The layout is [group of GROUP channels, word, channel of the group], so that the same word of LANES channels is one
+// vector.
 class PackedMatrix {
   public:
     PackedMatrix() = default;
@@ -21,14 +22,14 @@ class PackedMatrix {
 
     int out() const { return out_; }
     int in() const { return in_; }
-    int words() const { return words_; }  // words of one channel
+    int words() const { return words_; }  // per channel
     int groups() const { return grouped(out_) / GROUP; }
     Precision precision() const { return precision_; }
     const uint32_t* data() const { return packed_.data(); }
     const float* scale() const { return scale_.data(); }  // int8: [grouped(out)]
     size_t bytes() const { return (packed_.size() + channels_.size() + scale_.size()) * 4; }
 
-    // Keep a second copy, channel by channel, from which `select` reads whole cache lines.
+    // Make a second copy, channel by channel, from which `select` reads whole cache lines.
     void allow_selection() {
         if (!channels_.empty()) return;
         channels_.resize(size_t(out_) * words_);
@@ -37,25 +38,24 @@ class PackedMatrix {
                 channels_[n * words_ + k] = packed_[(n / GROUP * words_ + k) * GROUP + n % GROUP];
     }
 
-    // The channels `chosen` only, in that order; needs `allow_selection`.
-    PackedMatrix select(const std::vector<int>& chosen) const {
-        PackedMatrix some(int(chosen.size()), in_, words_, precision_);
-        for (size_t i = 0; i < chosen.size(); ++i) {
-            const size_t n = size_t(chosen[i]);
-            uint32_t* to = some.channel(int(i));
+    // Return a matrix of only some channels, in the given order. Call `allow_selection` before.
+    PackedMatrix select(const std::vector<int>& channels) const {
+        PackedMatrix selected(int(channels.size()), in_, words_, precision_);
+        for (size_t i = 0; i < channels.size(); ++i) {
+            const size_t n = size_t(channels[i]);
+            uint32_t* to = selected.channel(int(i));
             const uint32_t* from = &channels_[n * words_];
             for (int k = 0; k < words_; ++k) to[size_t(k) * GROUP] = from[k];
-            if (!scale_.empty()) some.scale_[i] = scale_[n];
+            if (!scale_.empty()) selected.scale_[i] = scale_[n];
         }
-        return some;
+        return selected;
     }
 
-    // Row `n` as floats: the embedding of a token.
+    // Write row `n` to `to` [in] as floats: the embedding of a token.
     void row(int n, float* to) const {
         const uint32_t* words = &packed_[offset(n)];
         for (int k = 0; k < in_; ++k) {
-            const int each = per_word(precision_);
-            const uint32_t word = words[size_t(k / each) * GROUP];
+            const uint32_t word = words[size_t(k / per_word(precision_)) * GROUP];
             if (precision_ == Precision::fp32)
                 std::memcpy(to + k, &word, 4);
             else if (precision_ == Precision::bf16)
@@ -66,7 +66,7 @@ class PackedMatrix {
     }
 
   private:
-    // All zeros; in int8 a zero is stored as 128 (see `MultiplyInt8`).
+    // Make a matrix of zeros; in int8, a zero is stored as 128 (see `MultiplyInt8`).
     PackedMatrix(int out, int in, int words, Precision precision)
         : out_(out),
           in_(in),
@@ -75,7 +75,7 @@ class PackedMatrix {
           packed_(size_t(grouped(out)) * words, precision == Precision::int8 ? 0x80808080u : 0u),
           scale_(precision == Precision::int8 ? size_t(grouped(out)) : 0, 0.0f) {}
 
-    // Where channel n begins; each of its words is GROUP words after the one before.
+    // Return the offset of the first word of channel n; its words are GROUP words apart.
     size_t offset(int n) const { return size_t(n / GROUP) * words_ * GROUP + n % GROUP; }
     uint32_t* channel(int n) { return &packed_[offset(n)]; }
 

@@ -1,10 +1,11 @@
-/* Which instructions this processor has: a module of its own, compiled without any of them. It asks the processor
-   itself, since what __builtin_cpu_supports says depends on the compiler: compiled by zig, it is always no. */
+/* Detection of the processor's instruction sets, in an extension module that is compiled without any of them. It
+   executes CPUID instead of calling __builtin_cpu_supports, which always returns 0 when compiled with zig. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <cpuid.h>
 
-/* The vector registers that the system saves when it changes threads: bits 1 and 2 for AVX, 5 to 7 more for AVX-512. */
+/* Return which vector registers the operating system saves for each thread: bits 1 and 2 for AVX, also bits 5 to 7 for
+   AVX-512. */
 static unsigned saved_registers(void) {
     unsigned low, high;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -27,7 +28,8 @@ static PyObject* features(PyObject* self, PyObject* none) {
 }
 
 static PyMethodDef methods[] = {
-    {"features", features, METH_NOARGS, "Whether the engines for AVX2 and for AVX-512 can run here."},
+    {"features", features, METH_NOARGS,
+     "Return a dict of the builds avx2 and avx512: True if this processor can run the build."},
     {NULL, NULL, 0, NULL},
 };
 

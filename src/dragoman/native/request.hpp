@@ -1,4 +1,4 @@
-// What a search is given and what it returns: dragoman.search.config and results.
+// Input and output of a search, and checks of the input; see dragoman.search.config and dragoman.search.results.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace dragoman {
 
-// Beyond these, numbers that are counted in int or in 16 bits would overflow. The bounds that a user meets are lower:
-// dragoman.search.config.
+// Limits beyond which counters of type int or of 16 bits would overflow. The limits for users, in
+// dragoman.search.config, are lower.
 constexpr int LONGEST = 1 << 24, WIDEST = 1 << 15, MOST_THREADS = 1 << 12;
 constexpr int64_t LARGEST_BATCH = 1 << 30;
 
@@ -19,12 +19,12 @@ struct SearchConfig {
     float length_penalty;
 };
 
-// Bounds of one worker's batch; the second counts source tokens times the beam.
+// Limits of one worker's batch: the number of sentences, and the number of source tokens times the beam.
 struct BatchLimits {
     int64_t sentences, tokens;
 };
 
-// One source: its ids and EOS, what its output begins with, and the least and greatest length of the output.
+// One source: its ids with EOS, the prefix of its output, and the minimum and maximum length of the output.
 struct Request {
     std::vector<int> source, prefix;
     int minimum, maximum;
@@ -36,11 +36,11 @@ struct Hypothesis {
     bool finished;
 };
 
-// Throw unless `value` is at least `least` and at most `most`.
-inline void require_between(const char* name, int64_t value, int64_t least, int64_t most) {
-    if (value < least || value > most)
-        throw std::invalid_argument(std::string(name) + " must lie between " + std::to_string(least) + " and " +
-                                    std::to_string(most) + ", got " + std::to_string(value));
+// Throw unless `minimum` <= `value` <= `maximum`.
+inline void require_between(const char* name, int64_t value, int64_t minimum, int64_t maximum) {
+    if (value < minimum || value > maximum)
+        throw std::invalid_argument(std::string(name) + " must lie between " + std::to_string(minimum) + " and " +
+                                    std::to_string(maximum) + ", got " + std::to_string(value));
 }
 
 inline void check(const std::vector<int>& tokens, int vocabulary) {

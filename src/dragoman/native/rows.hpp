@@ -1,4 +1,4 @@
-// Rows of activations, and their conversion to the precision in which they are multiplied.
+// Rows of activations, and their conversion to the precision of matrix products.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@ enum class Precision { fp32, bf16, int8 };
 constexpr int GROUP = 64;
 constexpr int grouped(int n) { return (n + GROUP - 1) / GROUP * GROUP; }
 
-// The numbers that fit into a word of 32 bits, the unit in which rows and weights are multiplied.
+// Number of values in a word of 32 bits, the unit in which rows and weights are multiplied.
 inline int per_word(Precision precision) {
     return precision == Precision::int8 ? 4 : precision == Precision::bf16 ? 2 : 1;
 }
 
-// What rows are multiplied by to become int8, for the largest magnitude of a row. Below 2^-120 it would be infinite.
+// Factor that converts a row to int8, from the largest magnitude in the row; 0 below 2^-120, where it would be
+// infinite.
 inline float int8_inverse(float magnitude) { return magnitude > 0x1p-120f ? 127.0f / magnitude : 0.0f; }
 
-// A matrix of activations [count, stride]; columns beyond the width are zero, so that products may read whole vectors.
+// A matrix of activations [count, stride]. Columns beyond the width are zero, so that products can read whole vectors.
 class Activations {
   public:
     float* resize(int count, int width) {
@@ -41,9 +42,9 @@ class Activations {
     int width_ = 0, stride_ = 0;
 };
 
-// Rows [count, words] as words, ready to be multiplied.
+// Rows [count, words] converted to words for multiplication.
 struct Rows {
-    int count = 0, words = 0;  // words of one row
+    int count = 0, words = 0;  // `words` is per row
     const uint32_t* data = nullptr;
     const float* scale = nullptr;    // int8: the value of one unit of each row
     const int32_t* total = nullptr;  // int8: the sum of each row
@@ -54,13 +55,13 @@ struct Rows {
     }
 };
 
-// Converts rows to one precision; the result is valid until the next conversion, and serves any number of products.
+// Converts rows to a precision. The result is valid until the next conversion, for any number of products.
 class RowBuffer {
   public:
     explicit RowBuffer(Precision precision) : precision_(precision) {}
 
-    // `x` is [count, stride], of which the first `width` columns are used; zeros follow them. Every product's rows come
-    // from here, so that a number that is not finite is found whatever the precision.
+    // Convert the first `width` columns of `x` [count, stride], which zeros follow. All rows to be multiplied are
+    // converted here, so that a value that is not finite is detected in every precision.
     Rows convert(const float* x, int count, int stride, int width) {
         for (int r = 0; r < count; ++r) require_finite(x + size_t(r) * stride, width);
         if (precision_ == Precision::fp32)
@@ -86,7 +87,8 @@ class RowBuffer {
         for (int k = 0; k < width; k += LANES) store(to + k, load(x + k));
     }
 
-    // Symmetric quantisation by the row's largest magnitude: x ≈ scale · q with q in -127..127, scale = max|x| / 127.
+    // Quantise a row symmetrically by its largest magnitude: x ≈ scale · q, with q in -127..127 and scale = max|x| /
+    // 127.
     static void quantise(const float* x, int width, int8_t* to, float& scale, int32_t& total) {
         Floats top = splat(0.0f);
         for (int k = 0; k < width; k += LANES) {

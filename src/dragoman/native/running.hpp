@@ -1,4 +1,4 @@
-// The calls that work without Python's lock, so that the interpreter's end can wait for them.
+// Calls in progress that have released Python's global interpreter lock, for which the interpreter's shutdown waits.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,11 +12,11 @@
 
 namespace dragoman {
 
-// One such call, while this exists. A thread that asks for Python's lock after the interpreter has ended is killed by
-// it, in the middle of C++, which aborts the process. Everything here is guarded by Python's lock.
+// Marks a call as in progress during the lifetime of this object. A thread that acquires the lock after the interpreter
+// has shut down is terminated inside C++ code, which aborts the process. The lock guards all members.
 class Running {
   public:
-    // `cancelled`, which is set when the interpreter ends, outlives this.
+    // `cancelled` is set when the interpreter shuts down, and must outlive this object.
     explicit Running(CancelFlag& cancelled) : cancelled_(cancelled) {
         if (closed_) throw_closed();
         all_.insert(this);
@@ -24,19 +24,19 @@ class Running {
     Running(const Running&) = delete;
     ~Running() { all_.erase(this); }
 
-    [[noreturn]] static void throw_closed() { throw std::runtime_error("the interpreter is ending"); }
+    [[noreturn]] static void throw_closed() { throw std::runtime_error("the Python interpreter is shutting down"); }
 
-    // Called when the interpreter ends: cancel every call, refuse new ones, and return when none is left.
+    // Cancel all calls, refuse new ones, and wait until none is left. Called when the interpreter shuts down.
     static void close() {
         closed_ = true;
-        for (Running* each : all_) each->cancelled_ = true;
+        for (Running* call : all_) call->cancelled_ = true;
         while (!all_.empty()) {
             pybind11::gil_scoped_release unlocked;
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
     }
 
-    // Called in the child of a fork, which has none of the other threads.
+    // Forget all calls. Called in the child process after a fork, in which the other threads do not exist.
     static void forget() { all_.clear(); }
 
   private:

@@ -1,4 +1,5 @@
-// Search for many sentences with continuous batching: each is at its own position; finished ones leave, others enter.
+// Search for many sentences with continuous batching: each sentence is at its own position, and finished sentences are
+// replaced by others.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +15,15 @@
 
 namespace dragoman {
 
-// The requests of one search, which workers take one by one.
+// The requests of one search; workers take them one by one.
 struct Queue {
     const std::vector<Request>& requests;
     std::vector<size_t> order;
-    std::atomic<size_t> next{0};  // place in `order`
+    std::atomic<size_t> next{0};  // index in `order`
     CancelFlag cancelled{false};
 };
 
-// One worker a core, each with a batch of its own.
+// A worker with a batch of its own; there is one worker per thread.
 template <class Cell>
 class Worker {
   public:
@@ -31,7 +32,7 @@ class Worker {
            const Shortlist* shortlist)
         : stepper_(stepper), special_(special), config_(config), limits_(limits), shortlist_(shortlist) {}
 
-    // Search until the queue is empty or cancelled; hypotheses go to `results`, by number of the request.
+    // Search until the queue is empty or cancelled. The hypotheses of request i are written to `results[i]`.
     void run(Queue& queue, std::vector<std::vector<Hypothesis>>& results) {
         while (!queue.cancelled) {
             admit(queue);
@@ -42,30 +43,30 @@ class Worker {
 
   private:
     struct Sentence {
-        size_t index;    // number of the request
-        int64_t weight;  // what it counts for in the batch
+        size_t index;    // of the request
+        int64_t weight;  // source tokens times the beam, see `BatchLimits`
         Beam beam;
         std::unique_ptr<DecoderState<Cell>> state;
     };
 
     int64_t weight(const Request& request) const { return int64_t(request.source.size()) * config_.beam; }
 
-    // Admit sentences when a quarter of the batch is free: encoding several at once is faster.
+    // Admit sentences if a quarter of the batch is free: encoding several sentences together is faster.
     void admit(Queue& queue) {
-        const int64_t most = limits_.sentences;
-        if (!active_.empty() && int64_t(active_.size()) > most - std::max(int64_t(1), most / 4)) return;
+        const int64_t maximum = limits_.sentences;
+        if (!active_.empty() && int64_t(active_.size()) > maximum - std::max(int64_t(1), maximum / 4)) return;
         int64_t weights = 0;
         for (const auto& sentence : active_) weights += sentence.weight;
         std::vector<size_t> taken;
-        while (int64_t(active_.size() + taken.size()) < most) {
-            // A sentence of any length alone; with others, within the limit. Another worker may take the one that is
-            // seen here and leave the next one, which is at most a little longer.
-            const size_t seen = queue.next.load();
-            if (seen >= queue.order.size()) break;
-            if (weights > 0 && weights + weight(queue.requests[queue.order[seen]]) > limits_.tokens) break;
-            const size_t mine = queue.next.fetch_add(1);
-            if (mine >= queue.order.size()) break;
-            taken.push_back(queue.order[mine]);
+        while (int64_t(active_.size() + taken.size()) < maximum) {
+            // A sentence that exceeds the limit is searched alone. Another worker may take the sentence that is checked
+            // here; the one taken instead is not longer, since the order is by descending length.
+            const size_t checked = queue.next.load();
+            if (checked >= queue.order.size()) break;
+            if (weights > 0 && weights + weight(queue.requests[queue.order[checked]]) > limits_.tokens) break;
+            const size_t next = queue.next.fetch_add(1);
+            if (next >= queue.order.size()) break;
+            taken.push_back(queue.order[next]);
             weights += weight(queue.requests[taken.back()]);
         }
         std::vector<Source> sources;
@@ -81,7 +82,7 @@ class Worker {
         }
     }
 
-    // One position of every sentence; those that are decided leave.
+    // Advance every sentence by one position, and remove those whose results are final.
     void advance(std::vector<std::vector<Hypothesis>>& results) {
         std::vector<DecoderState<Cell>*> states;
         std::vector<int> tokens;
@@ -90,7 +91,7 @@ class Worker {
             for (int h = 0; h < sentence.beam.hypotheses(); ++h) tokens.push_back(sentence.beam.last_token(h));
         }
         stepper_.step(states, tokens, [&](size_t sentence, int hypothesis, const Logits& logits) {
-            active_[sentence].beam.see(hypothesis, logits);
+            active_[sentence].beam.observe(hypothesis, logits);
         });
         std::vector<Sentence> running;
         for (auto& sentence : active_) {

@@ -1,4 +1,4 @@
-// What Python says about a model when it is loaded. Nothing here has a default, and an unknown name is an error.
+// Settings of a model, passed from Python when it is loaded. There are no defaults, and unknown names are errors.
 #pragma once
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ enum class NormPlacement { post, pre };
 enum class PositionKind { sinusoidal, learned, rotary };
 enum class TiedEmbeddings { none, two_way, three_way };
 
-// dragoman.models.config.TransformerConfig, as far as inference needs it, and the epsilon of its norms.
+// The fields of dragoman.models.config.TransformerConfig that inference needs, and the epsilon of the norms.
 struct ModelSettings {
     int source_vocabulary, target_vocabulary, encoder_layers, decoder_layers, d_model, heads, d_ff, max_positions;
     NormKind norm;
@@ -28,18 +28,18 @@ struct ModelSettings {
     bool gated;  // the feed-forward network multiplies its activations by a second projection (Shazeer, 2020)
 };
 
-// dragoman.text.subwords: the ids that a search treats specially.
+// Ids of special tokens; see dragoman.text.subwords.
 struct SpecialTokens {
     int bos, eos;
     std::vector<int> never_generated;
 };
 
-// The value of `name` in the table of a setting.
+// Return the value of `name` in the table of a setting; throw if it is unknown.
 template <class Value>
 Value value_of(const std::string& setting, const std::string& name,
                const std::vector<std::pair<std::string, Value>>& table) {
-    for (const auto& [known, value] : table)
-        if (known == name) return value;
+    for (const auto& [choice, value] : table)
+        if (choice == name) return value;
     throw std::invalid_argument("unknown " + setting + " '" + name + "'");
 }
 
@@ -71,7 +71,7 @@ inline TiedEmbeddings tied_embeddings_of(const std::string& name) {
                                      {"three-way", TiedEmbeddings::three_way}});
 }
 
-// The activation itself, and whether it gates.
+// Return the activation function, and true if the feed-forward network is gated.
 inline std::pair<Activation, bool> activation_of(const std::string& name) {
     return value_of<std::pair<Activation, bool>>("activation", name,
                                                  {{"relu", {Activation::relu, false}},
@@ -80,12 +80,13 @@ inline std::pair<Activation, bool> activation_of(const std::string& name) {
                                                   {"swiglu", {Activation::silu, true}}});
 }
 
-// The widest row: the int32 sum of that many products of an unsigned byte and one of -127 to 127 does not overflow.
+// Largest width of a row: the int32 sum of this many products of an unsigned byte and a value of -127 to 127 does not
+// overflow.
 constexpr int WIDEST_ROW = 1 << 16;
-// So many that what is counted in int does not overflow.
+// Limits within which counters of type int do not overflow.
 constexpr int LARGEST_VOCABULARY = 1 << 24, MOST_LAYERS = 1 << 16;
 
-// Refuse what the engine's layout in memory does not allow.
+// Throw if the settings are not supported by the layout of weights in memory.
 inline void check(const ModelSettings& settings) {
     const auto require = [](bool holds, const char* what) {
         if (!holds) throw std::invalid_argument(what);
@@ -102,7 +103,7 @@ inline void check(const ModelSettings& settings) {
         require(layers <= MOST_LAYERS, "layers must be at most 65536");
     require(settings.tied_embeddings != TiedEmbeddings::three_way ||
                 settings.source_vocabulary == settings.target_vocabulary,
-            "three-way tied embeddings need one vocabulary");
+            "three-way tied embeddings need source and target vocabularies of the same size");
     require(settings.d_model % settings.heads == 0, "heads must divide d_model");
     require(settings.d_model % 2 == 0, "d_model must be even");
     require(settings.positions != PositionKind::rotary || settings.d_model / settings.heads % 2 == 0,

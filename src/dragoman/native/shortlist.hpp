@@ -1,4 +1,4 @@
-// Target tokens by source token: dragoman.translation.shortlist.
+// Target tokens by source token; see dragoman.translation.shortlist.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,22 @@ namespace dragoman {
 
 class Shortlist {
   public:
-    // The tokens that every output may use, `eos` among them; those of source token s are likely[starts[s]] to
-    // likely[starts[s + 1]].
+    // `always` are the tokens that every output may use, including `eos`; those of source token s are likely[starts[s]]
+    // to likely[starts[s + 1]].
     Shortlist(std::vector<int> always, std::vector<int> likely, std::vector<int> starts, int target_vocabulary, int eos)
         : always_(std::move(always)), likely_(std::move(likely)), starts_(std::move(starts)) {
-        const auto known = [=](int token) { return token >= 0 && token < target_vocabulary; };
-        if (!std::all_of(always_.begin(), always_.end(), known) || !std::all_of(likely_.begin(), likely_.end(), known))
+        const auto in_vocabulary = [=](int token) { return token >= 0 && token < target_vocabulary; };
+        if (!std::all_of(always_.begin(), always_.end(), in_vocabulary) ||
+            !std::all_of(likely_.begin(), likely_.end(), in_vocabulary))
             throw std::invalid_argument("a token of the shortlist is not in the vocabulary");
         if (std::find(always_.begin(), always_.end(), eos) == always_.end())
-            throw std::invalid_argument("a shortlist without the end of a sentence");
+            throw std::invalid_argument("the shortlist does not allow the end-of-sentence token");
         if (starts_.empty() || starts_.front() != 0 || starts_.back() != int(likely_.size()) ||
             !std::is_sorted(starts_.begin(), starts_.end()))
-            throw std::invalid_argument("the parts of a shortlist do not follow each other");
+            throw std::invalid_argument("the ranges of the shortlist are not consecutive");
     }
 
-    // The tokens that an output may use, ascending.
+    // Return the tokens that the output of a source may use, ascending.
     std::vector<int> allowed(const std::vector<int>& source, const std::vector<int>& prefix) const {
         std::vector<int> tokens(always_);
         tokens.insert(tokens.end(), prefix.begin(), prefix.end());

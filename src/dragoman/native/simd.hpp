@@ -1,4 +1,4 @@
-// Vectors of as many floats as a register holds, in the compiler's own vector types: one source for every processor.
+// Vectors that fill a register, in the compiler's vector types: the same source serves every instruction set.
 #pragma once
 
 #include <cmath>
@@ -24,10 +24,10 @@ using Halves = uint16_t __attribute__((vector_size(2 * LANES)));
 using Bytes = int8_t __attribute__((vector_size(LANES)));
 
 constexpr float INFINITE = std::numeric_limits<float>::infinity();
-// What padding is filled with where the greatest number counts.
+// Value of padding where the maximum is computed.
 constexpr float LOWEST = std::numeric_limits<float>::lowest();
 
-// The next multiple of LANES: rows are padded to it, so that no loop has a tail.
+// Round up to a multiple of LANES; rows are padded to it, so that loops need no remainder.
 constexpr int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
 
 inline Floats load(const float* from) {
@@ -44,7 +44,7 @@ inline Ints splat(int32_t x) { return Ints{} + x; }
 
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
 
-// Combine all lanes, half with half, in the same order on every machine of the same width.
+// Combine all lanes pairwise, in an order that depends on the number of lanes only.
 template <class Combine>
 inline float across(Floats v, Combine combine) {
     using Four = float __attribute__((vector_size(16)));
@@ -79,17 +79,18 @@ inline float largest(Floats v) {
         "the model computes numbers that are not finite: its training diverged or its weights are damaged");
 }
 
-// Whether all numbers seen are finite: the bits of a magnitude, as an integer, grow with it up to infinity and NaN.
+// Checks that all values are finite. The bits of a magnitude, read as an integer, increase with it up to infinity and
+// NaN, so that only the maximum needs to be compared.
 class FiniteCheck {
   public:
-    void see(Floats v) {
+    void add(Floats v) {
         Ints bits;
         std::memcpy(&bits, &v, sizeof bits);
         bits &= 0x7FFFFFFF;
         greatest_ = bits > greatest_ ? bits : greatest_;
     }
 
-    // Throw unless they are.
+    // Throw unless all added values are finite.
     void require() const {
         int32_t greatest = 0;
         for (int i = 0; i < LANES; ++i) greatest = greatest_[i] > greatest ? greatest_[i] : greatest;
@@ -103,12 +104,12 @@ class FiniteCheck {
 inline void require_finite(const float* x, int count) {
     FiniteCheck check;
     int i = 0;
-    for (; i + LANES <= count; i += LANES) check.see(load(x + i));
-    for (; i < count; ++i) check.see(splat(x[i]));
+    for (; i + LANES <= count; i += LANES) check.add(load(x + i));
+    for (; i < count; ++i) check.add(splat(x[i]));
     check.require();
 }
 
-// bf16 is the upper half of a float, rounded to the nearest, ties to even.
+// bf16: the upper 16 bits of a float, rounded to nearest, ties to even.
 using Bf16 = uint16_t;
 
 inline Bf16 to_bf16(float x) {
@@ -145,7 +146,7 @@ inline float get(Bf16 x) { return from_bf16(x); }
 inline void put(float& to, float x) { to = x; }
 inline void put(Bf16& to, float x) { to = to_bf16(x); }
 
-// To the nearest integer, ties to even: beyond 2^23 a float has no fraction left. For |x| < 2^22.
+// Round to the nearest integer, ties to even, for |x| < 2^22: adding 1.5 · 2^23 removes the fraction.
 inline Ints nearest(Floats x) {
     const Floats shifted = x + 12582912.0f;
     Ints bits;
@@ -153,7 +154,7 @@ inline Ints nearest(Floats x) {
     return bits - 0x4B400000;
 }
 
-// e^x to about one unit in the last place: 2^n · e^r with |r| <= ln 2 / 2 and a Taylor polynomial of e^r.
+// e^x to about one unit in the last place: 2^n · e^r with |r| <= ln 2 / 2, and a Taylor polynomial for e^r.
 inline Floats exponential(Floats x) {
     x = x < splat(-87.0f) ? splat(-87.0f) : x;
     x = x > splat(88.0f) ? splat(88.0f) : x;

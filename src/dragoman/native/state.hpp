@@ -1,4 +1,4 @@
-// What the decoder remembers of one sentence's hypotheses: dragoman.models.state, in pages.
+// Decoder state of the hypotheses of one sentence, in pages of memory; the reference is dragoman.models.state.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace dragoman {
 
-// Pages of keys and values, used again by one sentence after another. `Cell` is float or bf16.
+// Pool of pages of keys and values, which successive sentences reuse. `Cell` is float or bf16.
 //
 // A page is [layer, position, hypothesis, key or value, D], for PAGE positions.
 template <class Cell>
@@ -29,7 +29,7 @@ class PagePool {
     Page take() {
         if (free_.empty()) {
             free_.reserve(++made_);
-            // Room for the last head to be read in whole vectors.
+            // Padding, so that the last head can be read in whole vectors.
             return Page(new Cell[size_ + 4 * LANES]());
         }
         Page page = std::move(free_.back());
@@ -42,7 +42,7 @@ class PagePool {
         pages.clear();
     }
 
-    // Where the key of a position is in its page; the value follows it.
+    // Return the offset of the key of a position in its page; the value follows the key.
     size_t offset(int layer, int position, int hypothesis) const {
         return size_t(layer) * layer_ + size_t(position % PAGE) * position_ + size_t(hypothesis) * cell_;
     }
@@ -53,14 +53,14 @@ class PagePool {
     std::vector<Page> free_;
 };
 
-// Keys and values of the positions that a sentence's hypotheses have been through.
+// Keys and values of the past positions of the hypotheses of a sentence.
 //
-// They are never copied: when hypotheses branch or end, only their ancestry changes, which says under which hypothesis
-// the keys and values of each position were written.
+// Keys and values are never copied when hypotheses branch or end. Instead, the ancestry of each hypothesis records, for
+// each position, the hypothesis under which the keys and values were written.
 template <class Cell>
 class Cache {
   public:
-    // One hypothesis, without positions; `pool` outlives this.
+    // Begin with one hypothesis without positions. `pool` must outlive this object.
     explicit Cache(PagePool<Cell>& pool) : pool_(pool), ancestry_(1) {}
     Cache(const Cache&) = delete;
     ~Cache() { pool_.give_back(pages_); }
@@ -68,25 +68,25 @@ class Cache {
     int hypotheses() const { return int(ancestry_.size()); }
     int length() const { return length_; }
 
-    // Make room for one more position of every hypothesis.
+    // Add a position to every hypothesis.
     void extend() {
         if (length_ % PagePool<Cell>::PAGE == 0) pages_.push_back(pool_.take());
         for (size_t h = 0; h < ancestry_.size(); ++h) ancestry_[h].push_back(uint16_t(h));
         ++length_;
     }
 
-    // The key [D], then value [D], of the last position.
+    // Return a pointer to the key [D] of the last position, followed by the value [D].
     Cell* last(int layer, int hypothesis) { return pages_.back().get() + pool_.offset(layer, length_ - 1, hypothesis); }
 
-    // The key, then value, of every position of a hypothesis.
-    void past(int layer, int hypothesis, std::vector<const Cell*>& found) const {
+    // Write pointers to the key of every position of a hypothesis, each followed by the value, to `positions`.
+    void past(int layer, int hypothesis, std::vector<const Cell*>& positions) const {
         const auto& ancestry = ancestry_[size_t(hypothesis)];
-        found.resize(ancestry.size());
+        positions.resize(ancestry.size());
         for (size_t t = 0; t < ancestry.size(); ++t)
-            found[t] = pages_[t / PagePool<Cell>::PAGE].get() + pool_.offset(layer, int(t), ancestry[t]);
+            positions[t] = pages_[t / PagePool<Cell>::PAGE].get() + pool_.offset(layer, int(t), ancestry[t]);
     }
 
-    // Keep the hypotheses `parents`, which may repeat or leave hypotheses out.
+    // Replace the hypotheses by copies of `parents`, which may contain a hypothesis several times or not at all.
     void reorder(const std::vector<int>& parents) {
         std::vector<std::vector<uint16_t>> ancestry;
         ancestry.reserve(parents.size());
@@ -109,7 +109,7 @@ struct VocabularyPart {
     bool whole() const { return tokens.empty(); }
 };
 
-// dragoman.models.transformer.TransformerState, of one sentence.
+// Decoder state of one sentence; the reference is dragoman.models.transformer.TransformerState.
 template <class Cell>
 struct DecoderState {
     explicit DecoderState(PagePool<Cell>& pool) : cache(pool) {}
@@ -117,7 +117,7 @@ struct DecoderState {
     int hypotheses() const { return cache.hypotheses(); }
     void reorder(const std::vector<int>& parents) { cache.reorder(parents); }
 
-    std::vector<Memory<Cell>> memory;  // [layer]: keys and values of the source
+    std::vector<Memory<Cell>> memory;  // [layer], keys and values of the source
     VocabularyPart part;
     Cache<Cell> cache;
 };

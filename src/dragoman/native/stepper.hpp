@@ -1,5 +1,5 @@
-// A model seen one position at a time, with the buffers of one worker: dragoman.search.stepper. All that a search
-// knows of a model.
+// Interface between the search and the model, one position at a time, with the buffers of one worker; see
+// dragoman.search.stepper.
 #pragma once
 
 #include <algorithm>
@@ -11,41 +11,43 @@
 
 namespace dragoman {
 
-// A source to encode: its ids with EOS, and what its output may use, ascending (empty: the whole vocabulary).
+// A source to encode: its ids with EOS, and the tokens that its output may use, ascending (empty: the whole
+// vocabulary).
 struct Source {
     const std::vector<int>& tokens;
     std::vector<int> allowed;
 };
 
-// The logits of one hypothesis: of the whole vocabulary, or of the part that its sentence may use.
+// The logits of one hypothesis, over the whole vocabulary or over the part that its sentence may use.
 struct Logits {
     float* values;  // [count], with room up to a multiple of LANES
     int count;
     const VocabularyPart& part;
 
-    int token(int place) const { return part.whole() ? place : part.tokens[size_t(place)]; }
+    // Return the token of the logit values[index].
+    int token(int index) const { return part.whole() ? index : part.tokens[size_t(index)]; }
 
-    // `token` must be allowed.
+    // Return the logit of a token, which must be allowed.
     float of(int token) const {
         if (part.whole()) return values[token];
         return values[std::lower_bound(part.tokens.begin(), part.tokens.end(), token) - part.tokens.begin()];
     }
 };
 
-// `Cell` is the type in which keys and values are kept: float, or bf16 where the weights are not float32 either.
+// `Cell` is the type of stored keys and values: float for weights in float32, else bf16.
 template <class Cell>
 class Stepper {
   public:
     using State = DecoderState<Cell>;
 
-    // For at most `beam` hypotheses a sentence; the arguments outlive this.
+    // `beam` is the largest number of hypotheses per sentence. The arguments must outlive this object.
     Stepper(Model& model, int beam, int team_size, const CancelFlag& cancelled)
         : model_(model),
           scratch_(model.precision(), team_size, model.angles(), cancelled),
           pool_(model.decoder().layers(), beam, model.settings().d_model) {}
 
-    // Encode sources together; the states of outputs with no tokens yet, one hypothesis each. They must not outlive
-    // this.
+    // Encode sources together; return the initial decoder state of each, with one hypothesis without tokens. The states
+    // must not outlive this object.
     std::vector<std::unique_ptr<State>> start(std::vector<Source> sources) {
         std::vector<std::unique_ptr<State>> states;
         std::vector<State*> all;
@@ -62,25 +64,25 @@ class Stepper {
         scratch_.x.resize(starts.back(), model_.settings().d_model);
         size_t longest = 0;
         for (const auto& source : sources) longest = std::max(longest, source.tokens.size());
-        scratch_.need(int(longest));
+        scratch_.ensure_positions(int(longest));
         for (size_t i = 0; i < sources.size(); ++i)
             for (int t = 0; t < starts[i + 1] - starts[i]; ++t)
                 model_.source_embedding().embed(sources[i].tokens[size_t(t)], t, scratch_.angles,
                                                 scratch_.x.row(starts[i] + t));
         model_.encoder().apply(starts, scratch_);
-        model_.decoder().remember(starts, all, scratch_);
+        model_.decoder().fill_memory(starts, all, scratch_);
         return states;
     }
 
     // Extend every hypothesis of every state by its last token (`tokens`, state by state), and call
-    // `see(state, hypothesis, logits)` for the logits of the next one.
-    template <class See>
-    void step(const std::vector<State*>& states, const std::vector<int>& tokens, const See& see) {
+    // `on_logits(state, hypothesis, logits)` with the logits of the next token.
+    template <class OnLogits>
+    void step(const std::vector<State*>& states, const std::vector<int>& tokens, const OnLogits& on_logits) {
         scratch_.x.resize(int(tokens.size()), model_.settings().d_model);
         owners_.clear();
         for (size_t i = 0; i < states.size(); ++i) {
             const int position = states[i]->cache.length();
-            scratch_.need(position + 1);
+            scratch_.ensure_positions(position + 1);
             states[i]->cache.extend();
             for (int h = 0; h < states[i]->hypotheses(); ++h) {
                 const int row = int(owners_.size());
@@ -89,19 +91,20 @@ class Stepper {
             }
         }
         model_.decoder().step(states, int(tokens.size()), scratch_);
-        project(states, see);
+        project(states, on_logits);
     }
 
   private:
+    // The state and hypothesis to which a row belongs.
     struct Owner {
         size_t state;
         int hypothesis;
     };
 
-    // Project onto the vocabulary, some rows at a time so that their logits stay in the processor's cache: rows of
-    // sentences that use all of it together, others sentence by sentence.
-    template <class See>
-    void project(const std::vector<State*>& states, const See& see) {
+    // Project onto the vocabulary: rows of sentences that use the whole vocabulary in blocks of LOGIT_ROWS, so that
+    // their logits stay in the processor's cache; other rows sentence by sentence.
+    template <class OnLogits>
+    void project(const std::vector<State*>& states, const OnLogits& on_logits) {
         const int rows = int(owners_.size());
         const Rows x = scratch_.rows.convert(scratch_.x, rows);
         for (int first = 0; first < rows;) {
@@ -114,8 +117,8 @@ class Stepper {
             float* logits = scratch_.logits.resize(last - first, output.out());
             output.apply(x.part(first, last - first), logits, scratch_.logits.stride(), scratch_.team);
             for (int row = first; row < last; ++row)
-                see(owners_[size_t(row)].state, owners_[size_t(row)].hypothesis,
-                    Logits{scratch_.logits.row(row - first), output.out(), part});
+                on_logits(owners_[size_t(row)].state, owners_[size_t(row)].hypothesis,
+                          Logits{scratch_.logits.row(row - first), output.out(), part});
             first = last;
         }
     }

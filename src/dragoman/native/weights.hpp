@@ -1,4 +1,4 @@
-// The weights of a model by the names of dragoman.models.transformer, checked against its settings and packed.
+// Loading of weights by their names in dragoman.models.transformer: checked against the settings, and packed.
 #pragma once
 
 #include <cmath>
@@ -14,17 +14,17 @@
 
 namespace dragoman {
 
-// An array of any rank, as it was read.
+// A weight tensor as read from the file.
 struct Weight {
     std::vector<float> values;
     std::vector<int64_t> shape;
-    bool found = false;  // whether the model has a weight of that name
+    bool found = false;  // false if the model has no weight of this name
 };
 
-// No trained weight comes near it. What is larger overflows in one precision or for one sentence, and not in others.
+// Limit far above all trained weights. Larger weights would overflow in some precisions or for some sentences only.
 constexpr float LARGEST_WEIGHT = 0x1p63f;
 
-// Returns the weight of a name. Weights are asked for one at a time, so that they are not all in memory at once.
+// Returns the weight of a name. Weights are read one at a time, so that they are not all in memory at once.
 using ReadWeight = std::function<Weight(const std::string&)>;
 
 struct Loader {
@@ -32,21 +32,22 @@ struct Loader {
     const ModelSettings& settings;
     const Precision precision;
 
-    // A vector that must be there, with this size.
+    // Read a required vector of this size.
     std::vector<float> vector(const std::string& name, int size) const {
         return checked(name, read(name), {size}).values;
     }
 
-    // A matrix that must be there, with this shape.
+    // Read a required matrix of this shape.
     std::vector<float> rows(const std::string& name, int rows, int columns) const {
         return checked(name, read(name), {rows, columns}).values;
     }
 
+    // Read and pack a required matrix.
     PackedMatrix matrix(const std::string& name, int out, int in) const {
         return PackedMatrix(rows(name, out, in).data(), out, in, precision);
     }
 
-    // Several modules that project the same rows, each [out, in], as one product; all have a bias, or none has.
+    // Combine modules that project the same rows, each [out, in], to one layer; all must have a bias, or none.
     Linear linear(const std::vector<std::string>& modules, int out, int in) const {
         std::vector<float> weights, bias;
         for (const auto& module : modules) {
@@ -62,9 +63,9 @@ struct Loader {
 
   private:
     static Weight checked(const std::string& name, Weight weight, const std::vector<int64_t>& shape) {
-        if (!weight.found) throw std::invalid_argument("it lacks " + name);
+        if (!weight.found) throw std::invalid_argument("the weight " + name + " is missing");
         if (weight.shape != shape)
-            throw std::invalid_argument(name + " has shape " + text(weight.shape) + ", but config.json asks for " +
+            throw std::invalid_argument(name + " has shape " + text(weight.shape) + ", but config.json requires " +
                                         text(shape));
         for (const float value : weight.values)
             if (!(std::fabs(value) < LARGEST_WEIGHT))
@@ -72,7 +73,7 @@ struct Loader {
         return weight;
     }
 
-    // A shape as Python writes a list.
+    // Format a shape like a Python list.
     static std::string text(const std::vector<int64_t>& shape) {
         std::string sizes;
         for (const int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);

@@ -1,1 +1,1 @@
-"""Models behind HTTP."""
+"""HTTP servers for models."""

@@ -1,7 +1,7 @@
-"""The page of attention on this machine's own address, where any heads can be switched off and the model asked again.
+"""HTTP server for the attention page, on which any heads can be switched off and the text translated again.
 
-For one person at this machine: it answers nobody else. A thread for each connection reads and writes, so that one that
-is silent or slow keeps nobody waiting; the model answers one request after the other.
+The server is for a single user: it listens on the loopback address only and checks the Host header. Each connection has
+a thread of its own, so that a slow client does not delay others; the model handles one request at a time.
 """
 
 from __future__ import annotations
@@ -27,34 +27,38 @@ if TYPE_CHECKING:
     from socket import socket
 
 ADDRESS = "127.0.0.1"
-# Bytes of a request's head, and of its body.
-LONGEST_HEAD = LONGEST_REQUEST = 64 * 1024
-MOST_CONNECTIONS = 64
-# A request must have come, and an answer gone, within so many seconds.
-SECONDS_TO_ASK = SECONDS_TO_ANSWER = 10
+# Largest sizes of the header and the body of a request, in bytes.
+MAX_HEADER_BYTES = MAX_BODY_BYTES = 64 * 1024
+MAX_CONNECTIONS = 64
+# Time limits for receiving a request and for sending the response, in seconds.
+REQUEST_SECONDS = RESPONSE_SECONDS = 10
 
 
 class AttentionServer(ThreadingHTTPServer):
-    """GET / gives the page; POST /without, a list of [kind, layer, head], what the model says without these heads.
+    """Server for the page of an attention map.
+
+    GET / returns the page. POST /without, with a JSON list of [kind, layer, head], returns the translation without
+    these heads, and the log-probability of the map's translation without them.
 
     Args:
-        translator: whose model is asked.
-        attention: what the page shows.
-        port: 0 takes one that is free; `url` says which.
+        translator: the translator of the map's model.
+        attention: the map to show, made with `without_heads`.
+        port: the TCP port; 0 selects a free one, see `url`.
 
     Raises:
-        SettingsError: when the port cannot be used.
-        CorpusError: when the sentence is too long to draw.
+        SettingsError: if the port cannot be used.
+        CorpusError: if the sentence is too long to draw.
     """
 
-    request_queue_size = 2 * MOST_CONNECTIONS
+    request_queue_size = 2 * MAX_CONNECTIONS
 
     def __init__(self, translator: Translator, attention: AttentionMap, port: int = 0) -> None:
-        self._room = BoundedSemaphore(MOST_CONNECTIONS)
-        # Connections that have not sent their whole request, oldest first, and when they began.
-        self._silent: dict[socket, float] = {}
+        self._slots = BoundedSemaphore(MAX_CONNECTIONS)
+        # Connections whose request has not been received completely, with their start times, oldest first.
+        self._pending: dict[socket, float] = {}
         self._open: set[socket] = set()
-        self._silent_lock = Lock()
+        # Guards `_pending` and `_open`.
+        self._connections_lock = Lock()
         self._model_lock = Lock()
         self._closed = False
         self.page = build_page(attention, live=True).encode()
@@ -64,126 +68,134 @@ class AttentionServer(ThreadingHTTPServer):
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
             raise SettingsError(
-                f"port {port} of {ADDRESS} cannot be used ({error}): choose another, or 0 for a free one"
+                f"cannot use port {port} of {ADDRESS} ({error}): use another port, or 0 for a free one"
             ) from error
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """URL of the page."""
         return f"http://{ADDRESS}:{self.server_address[1]}/"
 
     @property
     def hosts(self) -> set[str]:
-        """What a browser at this machine may call this server. Another site's name that points here is not among it."""
+        """Accepted values of the Host header. Names of other sites that resolve to this address are refused."""
         port = self.server_address[1]
-        ends = (f":{port}", "") if port == 80 else (f":{port}",)
-        return {name + end for name in (ADDRESS, "localhost") for end in ends}
+        suffixes = (f":{port}", "") if port == 80 else (f":{port}",)
+        return {name + suffix for name in (ADDRESS, "localhost") for suffix in suffixes}
 
-    def without(self, body: bytes) -> dict[str, object]:
-        """The answer to a request's body; ValueError, with what is wrong, when that is no list of the model's heads."""
+    def translate_without(self, body: bytes) -> dict[str, object]:
+        """Return the response to the body of a request; raise ValueError if it is not a list of the model's heads."""
         try:
-            asked = json.loads(body)
+            requested = json.loads(body)
         except (ValueError, RecursionError):
             raise ValueError("the request is not JSON") from None
-        if not isinstance(asked, list):
+        if not isinstance(requested, list):
             raise ValueError("the request is not a list of heads")
-        heads = [self._head(each) for each in asked]
+        heads = [self._head(each) for each in requested]
         with self._model_lock:
             if self._closed:
-                raise ConnectionAbortedError("the server ends")
-            translation, log_probability = self.translator.without(self.attention, heads)
+                raise ConnectionAbortedError("the server is closed")
+            translation, log_probability = self.translator.translate_without(self.attention, heads)
         return {"translation": translation, "logProbability": log_probability}
 
-    def heard(self, connection: socket) -> None:
-        """Note that the whole request has come."""
-        with self._silent_lock:
-            self._silent.pop(connection, None)
+    def mark_received(self, connection: socket) -> None:
+        """Record that the request of a connection has been received completely."""
+        with self._connections_lock:
+            self._pending.pop(connection, None)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection; where there is no room, hang up on the one that is silent for longest."""
-        if not self._room.acquire(blocking=False):
-            with self._silent_lock:
-                self._hang_up(list(self._silent)[:1])
-            self._room.acquire()
-        with self._silent_lock:
-            self._silent[request] = monotonic()
+        """Start a thread for a connection; if there are too many, disconnect the oldest pending one."""
+        if not self._slots.acquire(blocking=False):
+            with self._connections_lock:
+                self._disconnect(list(self._pending)[:1])
+            self._slots.acquire()
+        with self._connections_lock:
+            self._pending[request] = monotonic()
             self._open.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection and make room for another; twice if Control-C comes while its thread begins."""
-        with self._silent_lock:
-            self._silent.pop(request, None)
-            first = request in self._open
+        """Close a connection and free its slot.
+
+        May be called twice for a connection, if Ctrl-C interrupts the start of its thread.
+        """
+        with self._connections_lock:
+            self._pending.pop(request, None)
+            was_open = request in self._open
             self._open.discard(request)
         super().shutdown_request(request)
-        if first:
-            self._room.release()
+        if was_open:
+            self._slots.release()
 
     def service_actions(self) -> None:
-        """Hang up on those that have been silent for too long; called again and again while the server runs."""
-        latest = monotonic() - SECONDS_TO_ASK
-        with self._silent_lock:
-            self._hang_up([each for each, began in self._silent.items() if began < latest])
+        """Disconnect connections that exceed the time limit; called regularly while the server runs."""
+        latest = monotonic() - REQUEST_SECONDS
+        with self._connections_lock:
+            self._disconnect([connection for connection, start in self._pending.items() if start < latest])
 
     def server_close(self) -> None:
-        """Hang up on all, and wait until the model is not computing: its threads cannot be ended while they are."""
+        """Disconnect pending connections, and wait until the model is idle: its threads cannot be interrupted."""
         super().server_close()
-        with self._silent_lock:
-            self._hang_up(list(self._silent))
+        with self._connections_lock:
+            self._disconnect(list(self._pending))
         with self._model_lock:
             self._closed = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report an error of this program. An OSError is the connection's: an answer reads and writes nothing else."""
+        """Report an error, unless it is an OSError: handlers access only the connection, which a client may close."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
-    def _hang_up(self, connections: list[socket]) -> None:
-        """Make their threads read the end, and so end. The lock is held, so that none is closed meanwhile."""
+    def _disconnect(self, connections: list[socket]) -> None:
+        """Shut down connections, so that their threads end.
+
+        The caller must hold the lock, so that no connection is closed meanwhile.
+        """
         for connection in connections:
-            del self._silent[connection]
-            with suppress(OSError):  # it may have left by itself
+            del self._pending[connection]
+            with suppress(OSError):  # the client may have closed it
                 connection.shutdown(SHUT_RDWR)
 
-    def _head(self, asked: object) -> Head:
+    def _head(self, requested: object) -> Head:
         for each in self.attention.without:
-            if asked == list(each.head):
+            if requested == list(each.head):
                 return each.head
         raise ValueError("the request names a head that the model does not have")
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Handler of one connection, which carries one request."""
+
     server: AttentionServer
     raw_requestline: bytes
-    # Of sending; `service_actions` sees to the time of reading.
-    timeout = SECONDS_TO_ANSWER
+    # Time limit for sending; `AttentionServer.service_actions` limits the time for receiving.
+    timeout = RESPONSE_SECONDS
 
     def parse_request(self) -> bool:
-        """Parse the request's line and headers, of bounded size; return False when there is nothing more to answer."""
-        # A line without a version is not followed by headers.
-        head = self._read_head() if len(self.raw_requestline.split()) > 2 else b"\r\n"
+        """Parse the request line and the headers, with a limited size; return False if no response is to be sent."""
+        # A request line without a version (HTTP/0.9) is not followed by headers.
+        head = self._read_headers() if len(self.raw_requestline.split()) > 2 else b"\r\n"
         if not head:
             self.close_connection = True
             return False
-        rest, self.rfile = self.rfile, BytesIO(head[:LONGEST_HEAD])
+        body, self.rfile = self.rfile, BytesIO(head[:MAX_HEADER_BYTES])
         try:
             parsed = super().parse_request()
         finally:
-            self.rfile = rest
-        if parsed and len(head) > LONGEST_HEAD:
+            self.rfile = body
+        if parsed and len(head) > MAX_HEADER_BYTES:
             self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             return False
         return parsed
 
-    def _read_head(self) -> bytes:
-        """Return the headers with the empty line after them, or b"" if they break off.
+    def _read_headers(self) -> bytes:
+        """Return the headers with the empty line after them, or b"" if the connection ends before it.
 
-        Of headers that are longer than `LONGEST_HEAD`, one byte more than that.
+        Reads at most `MAX_HEADER_BYTES` + 1 bytes.
         """
         head = b""
-        while len(head) <= LONGEST_HEAD:
-            line = self.rfile.readline(LONGEST_HEAD + 1 - len(head))
+        while len(head) <= MAX_HEADER_BYTES:
+            line = self.rfile.readline(MAX_HEADER_BYTES + 1 - len(head))
             head += line
             if not line:
                 return b""
@@ -192,45 +204,50 @@ class _Handler(BaseHTTPRequestHandler):
         return head
 
     def do_GET(self) -> None:
-        self.server.heard(self.connection)
-        if self._from_here() and self.path == "/":
-            self._answer(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
+        """Send the page."""
+        self.server.mark_received(self.connection)
+        if self._has_valid_host() and self.path == "/":
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
         else:
-            self._fail(HTTPStatus.NOT_FOUND, "there is nothing here but the page")
+            self._send_error_text(HTTPStatus.NOT_FOUND, "not found: the page is at /")
 
     def do_POST(self) -> None:
+        """Translate without some heads."""
         length = self.headers.get("Content-Length", "")
-        if not self._from_here() or self.path != "/without":
-            self._fail(HTTPStatus.NOT_FOUND, "there is nothing here but the page")
-        # Only scripts of this page can send JSON: a browser asks before it lets those of another, and gets no answer.
+        if not self._has_valid_host() or self.path != "/without":
+            self._send_error_text(HTTPStatus.NOT_FOUND, "not found: the page is at /")
+        # Only scripts of this page can send JSON: for scripts of other sites, a browser first sends a preflight request
+        # (CORS), which fails.
         elif self.headers.get_content_type() != "application/json":
-            self._fail(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
-        elif not (length.isascii() and length.isdigit() and len(length) < 8 and int(length) <= LONGEST_REQUEST):
-            self._fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {LONGEST_REQUEST} bytes, and say how many")
+            self._send_error_text(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
+        elif not (length.isascii() and length.isdigit() and len(length) < 8 and int(length) <= MAX_BODY_BYTES):
+            self._send_error_text(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {MAX_BODY_BYTES} bytes, with Content-Length"
+            )
         else:
             try:
                 body = self.rfile.read(int(length))
                 if len(body) != int(length):
-                    raise ValueError("the request is shorter than it says")
-                self.server.heard(self.connection)
-                answer = self.server.without(body)
+                    raise ValueError("the request is shorter than its Content-Length")
+                self.server.mark_received(self.connection)
+                response = self.server.translate_without(body)
             except ValueError as error:
-                self._fail(HTTPStatus.BAD_REQUEST, str(error))
+                self._send_error_text(HTTPStatus.BAD_REQUEST, str(error))
             else:
-                self._answer(HTTPStatus.OK, "application/json", json.dumps(answer).encode())
+                self._send(HTTPStatus.OK, "application/json", json.dumps(response).encode())
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        """Quiet: a person looks at the page, not at its requests."""
+        """Do not log requests."""
 
-    def _from_here(self) -> bool:
+    def _has_valid_host(self) -> bool:
         names = self.headers.get_all("Host", [])
         return len(names) == 1 and names[0].lower() in self.server.hosts
 
-    def _fail(self, status: HTTPStatus, message: str) -> None:
+    def _send_error_text(self, status: HTTPStatus, message: str) -> None:
         self.close_connection = True
-        self._answer(status, "text/plain; charset=utf-8", message.encode())
+        self._send(status, "text/plain; charset=utf-8", message.encode())
 
-    def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -1,1 +1,1 @@
-"""The facade that turns text into text."""
+"""Translation of text: `Translator`, and the selection of its engine."""

@@ -1,4 +1,4 @@
-"""What was found for the pieces of lines, put together to lines again."""
+"""Translation of lines that are split into segments: search, and joining of the outputs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from dragoman.search.results import Hypothesis, Piece
 from dragoman.text.lines import clean_line
 from dragoman.text.segmenting import Segment, first_words, join
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.pieces import SEGMENTS_AT_ONCE, SplitLine
 from dragoman.translation.results import Alternative, LineProgress, Translation
+from dragoman.translation.splitting import SEGMENTS_AT_ONCE, SplitLine
 
-# Hypotheses for each piece, best first; at least one each
-Find = Callable[[Sequence[Piece]], list[list[Hypothesis]]]
-# (source ids, target ids), of several pieces -> the links of each
-AlignPieces = Callable[[Sequence[list[int]], Sequence[list[int]]], list[list[Link]]]
+# Returns the hypotheses of each input, best first; at least one each.
+Search = Callable[[Sequence[Piece]], list[list[Hypothesis]]]
+# (source ids, target ids) of several segments -> the links of each
+AlignSegments = Callable[[Sequence[list[int]], Sequence[list[int]]], list[list[Link]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
-    """A segment of a line and what it gives.
+class _TranslatedSegment:
+    """A segment of a line and its outputs.
 
-    source     its text, where links are wanted
-    outputs    best first; one for what is copied
-    copied     how many characters were copied
-    cut        a sentence was cut in its midst
-    truncated  the maximum length ended the output
-    links      between the words of the part; () if not wanted
+    Attributes:
+        source: the text of the segment; "" if no alignment was requested.
+        outputs: best first; a copied segment has one.
+        copied: number of characters that were copied.
+        cut: True if the segment begins or ends inside a sentence.
+        truncated: True if the maximum length ended the output.
+        links: alignment links between the words of the segment; () if not requested.
     """
 
     source: str
@@ -42,71 +43,74 @@ class _Part:
 
 def translate_split(
     lines: Sequence[SplitLine],
-    find: Find,
+    search: Search,
     tokenizer: Tokenizer,
-    align: AlignPieces | None = None,
+    align: AlignSegments | None = None,
     on_progress: Callable[[LineProgress], None] | None = None,
 ) -> Iterator[Translation]:
     """Yield the translation of each line, in order.
 
-    Lines of few segments are searched for together. One of many is searched for by itself, `SEGMENTS_AT_ONCE` at a
-    time: whatever its length, only so many are in memory before they are text.
+    The segments of short lines are searched together. A line of many segments is searched by itself, in batches of
+    `SEGMENTS_AT_ONCE`, which bounds the memory whatever the length of the line.
 
-    find   searches
-    align  aligns the words of pieces and their best hypotheses; None: translations get no alignment
-    on_progress   is called before each search for a line of many segments
+    Args:
+        lines: the lines, split into segments.
+        search: searches for the outputs of segments.
+        tokenizer: the tokenizer of the models.
+        align: aligns the words of segments and their best hypotheses; None: translations have no alignment.
+        on_progress: called before each search for a line of many segments.
     """
-    few = [line for line in lines if line.more is None]
-    together = iter(_translate([(line.segments, line.prefix) for line in few], find, tokenizer, align))
+    short = [line for line in lines if line.more is None]
+    short_lines = iter(_translate([(line.segments, line.prefix) for line in short], search, tokenizer, align))
     for line in lines:
         if line.more is None:
-            yield _line(line, next(together), with_links=align is not None)
+            segments = next(short_lines)
         else:
-            parts = _translate_long(line, find, tokenizer, align, on_progress)
-            yield _line(line, list(parts), with_links=align is not None)
+            segments = list(_translate_long(line, search, tokenizer, align, on_progress))
+        yield _joined(line, segments, with_links=align is not None)
 
 
 def _translate_long(
     line: SplitLine,
-    find: Find,
+    search: Search,
     tokenizer: Tokenizer,
-    align: AlignPieces | None,
+    align: AlignSegments | None,
     on_progress: Callable[[LineProgress], None] | None,
-) -> Iterator[_Part]:
+) -> Iterator[_TranslatedSegment]:
     assert line.more is not None
     segments, prefix = line.segments, line.prefix
-    pieces = characters = 0
+    done = characters = 0
     while segments:
         if on_progress is not None:
-            on_progress(LineProgress(pieces=pieces, characters=characters, all_characters=len(line.text)))
-        [parts] = _translate([(segments, prefix)], find, tokenizer, align)
-        yield from parts
-        pieces += sum(1 for segment in segments if segment.ids)
+            on_progress(LineProgress(segments=done, characters=characters, all_characters=len(line.text)))
+        [translated] = _translate([(segments, prefix)], search, tokenizer, align)
+        yield from translated
+        done += sum(1 for segment in segments if segment.ids)
         characters += sum(segment.size for segment in segments)
-        if pieces:
+        if done:
             prefix = ()
         segments = list(islice(line.more, SEGMENTS_AT_ONCE))
 
 
 def _translate(
     groups: Sequence[tuple[Sequence[Segment], Sequence[int]]],
-    find: Find,
+    search: Search,
     tokenizer: Tokenizer,
-    align: AlignPieces | None,
-) -> list[list[_Part]]:
-    """Return the parts of each group of segments, whose first piece begins with the group's prefix; one search."""
-    pieces: list[Piece] = []
+    align: AlignSegments | None,
+) -> list[list[_TranslatedSegment]]:
+    """Translate groups of segments in one search; the output of a group's first segment begins with its prefix."""
+    inputs: list[Piece] = []
     for segments, prefix in groups:
         sources = [segment.ids for segment in segments if segment.ids]
-        pieces += [Piece(source, [] if number else list(prefix)) for number, source in enumerate(sources)]
-    found = find(pieces)
-    links: list[list[Link]] = [[] for _ in pieces]
+        inputs += [Piece(source, [] if number else list(prefix)) for number, source in enumerate(sources)]
+    hypotheses = search(inputs)
+    links: list[list[Link]] = [[] for _ in inputs]
     if align is not None:
-        links = align([piece.source for piece in pieces], [list(outputs[0].tokens) for outputs in found])
-    rest = zip(found, links, strict=True)
+        links = align([each.source for each in inputs], [list(outputs[0].tokens) for outputs in hypotheses])
+    results = zip(hypotheses, links, strict=True)
     return [
         [
-            _piece(segment, *next(rest), tokenizer, with_source=align is not None)
+            _translated(segment, *next(results), tokenizer, with_source=align is not None)
             if segment.ids
             else _copied(segment, with_links=align is not None)
             for segment in segments
@@ -115,11 +119,11 @@ def _translate(
     ]
 
 
-def _piece(
+def _translated(
     segment: Segment, outputs: Sequence[Hypothesis], links: Sequence[Link], tokenizer: Tokenizer, *, with_source: bool
-) -> _Part:
+) -> _TranslatedSegment:
     texts = tokenizer.decode_target([output.tokens for output in outputs])
-    return _Part(
+    return _TranslatedSegment(
         source=tokenizer.decode_source([segment.ids])[0] if with_source else "",
         outputs=[
             Alternative(text=clean_line(text), log_probability=output.log_probability, score=output.score)
@@ -131,46 +135,46 @@ def _piece(
     )
 
 
-def _copied(segment: Segment, *, with_links: bool) -> _Part:
+def _copied(segment: Segment, *, with_links: bool) -> _TranslatedSegment:
     words = len(segment.copied.split()) if with_links else 0
-    return _Part(
+    return _TranslatedSegment(
         source=segment.copied,
         outputs=[Alternative(text=segment.copied, log_probability=0.0, score=0.0)],
         copied=len(segment.copied),
-        # Each word of it comes from itself.
+        # Each word is linked to itself.
         links=[(word, word) for word in range(words)],
     )
 
 
-def _line(line: SplitLine, parts: Sequence[_Part], *, with_links: bool) -> Translation:
-    """Return the translation whose parts these are."""
-    alternatives = _alternatives(parts)
+def _joined(line: SplitLine, segments: Sequence[_TranslatedSegment], *, with_links: bool) -> Translation:
+    """Return the translation of a line from those of its segments."""
+    alternatives = _alternatives(segments)
     best = alternatives[0] if alternatives else Alternative(text="", log_probability=0.0, score=0.0)
     return Translation(
         text=best.text,
         log_probability=best.log_probability,
         score=best.score,
         alternatives=alternatives,
-        pieces=sum(not part.copied for part in parts),
-        cut=any(part.cut for part in parts),
-        truncated=any(part.truncated for part in parts),
+        segments=sum(not segment.copied for segment in segments),
+        cut=any(segment.cut for segment in segments),
+        truncated=any(segment.truncated for segment in segments),
         invalid_utf8=line.invalid_utf8,
-        copied=sum(part.copied for part in parts),
+        copied=sum(segment.copied for segment in segments),
         too_long=line.too_long,
-        alignment=_links(line.text, best.text, parts) if with_links else None,
+        alignment=_links(line.text, best.text, segments) if with_links else None,
     )
 
 
-def _alternatives(parts: Sequence[_Part]) -> tuple[Alternative, ...]:
-    """Return the outputs of the parts of one line, the r-th of each put together.
+def _alternatives(segments: Sequence[_TranslatedSegment]) -> tuple[Alternative, ...]:
+    """Return the outputs of a line: rank r joins the outputs of rank r of all segments.
 
-    Every rank that all the pieces have; no rank when there is no part.
+    There are as many ranks as every translated segment has, and none if there are no segments.
     """
-    copied = {number for number, part in enumerate(parts) if part.copied}
-    ranks = min((len(part.outputs) for part in parts if not part.copied), default=min(len(parts), 1))
+    copied = {number for number, segment in enumerate(segments) if segment.copied}
+    ranks = min((len(segment.outputs) for segment in segments if not segment.copied), default=min(len(segments), 1))
     alternatives = []
     for rank in range(ranks):
-        outputs = [part.outputs[0 if part.copied else rank] for part in parts]
+        outputs = [segment.outputs[0 if segment.copied else rank] for segment in segments]
         alternatives.append(
             Alternative(
                 text=join([output.text for output in outputs], copied),
@@ -181,17 +185,17 @@ def _alternatives(parts: Sequence[_Part]) -> tuple[Alternative, ...]:
     return tuple(alternatives)
 
 
-def _links(source: str, target: str, parts: Sequence[_Part]) -> tuple[Link, ...]:
-    """Return the links of all parts, their words counted from the beginning of the line."""
-    starts = zip(
-        first_words(source, [part.source.strip() for part in parts]),
-        first_words(target, [part.outputs[0].text.strip() for part in parts]),
+def _links(source: str, target: str, segments: Sequence[_TranslatedSegment]) -> tuple[Link, ...]:
+    """Return the links of all segments, with words counted from the beginning of the line."""
+    first_of_segments = zip(
+        first_words(source, [segment.source.strip() for segment in segments]),
+        first_words(target, [segment.outputs[0].text.strip() for segment in segments]),
         strict=True,
     )
     links = (
-        (source_word + first, target_word + begin)
-        for (first, begin), part in zip(starts, parts, strict=True)
-        for source_word, target_word in part.links
+        (first_source + source_word, first_target + target_word)
+        for (first_source, first_target), segment in zip(first_of_segments, segments, strict=True)
+        for source_word, target_word in segment.links
     )
-    # Two parts without a space between share a word.
+    # Two segments without a space between them share a word: remove duplicate links.
     return tuple(dict.fromkeys(links))

@@ -1,4 +1,4 @@
-"""What a `Translator` asks: models and a way to search with them, which says what else it can do."""
+"""Interface between `Translator` and the engines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 class Sampler(Protocol):
-    """Draws outputs instead of searching for the best."""
+    """Interface for drawing outputs at random."""
 
-    def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
-        """Return the hypotheses drawn for each piece, in order; lengths are those of `config`."""
+    def sample(self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
+        """Return the hypotheses drawn for each input, in order; `config` limits their lengths."""
 
 
 class Scorer(Protocol):
-    """Says how probable given targets are. Ids are without special symbols; source and target i belong together."""
+    """Interface for scoring given targets.
+
+    Rows are token ids without special symbols; `targets[i]` belongs to `sources[i]`.
+    """
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
@@ -32,49 +35,51 @@ class Scorer(Protocol):
     def token_statistics(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> dict[str, TokenStatistic]:
-        """Return what the models report of these pairs (`Seq2Seq.token_statistics`); empty for most models."""
+        """Return the models' own statistics of these pairs (`Seq2Seq.token_statistics`); empty for most models."""
 
 
 class Backend(Protocol):
-    """Models and a way to search with them: one or an ensemble, compiled or in torch, of one direction or of both.
+    """One or several models and the engine that runs them.
 
-    Every backend translates. Each of the other abilities is an object, or None where the backend lacks it. Asking for
-    `sampler` and `scorer` costs nothing.
+    Every backend can search. The other abilities are optional: each is an object, or None where the backend lacks it.
+    Reading `sampler` and `scorer` costs nothing.
     """
 
     @property
     def description(self) -> str:
-        """What computes, in a few words."""
+        """A short description of the engine, its precision and its threads or device."""
 
-    def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
-        """Return hypotheses for each piece, in order, best first; at least one each."""
+    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+        """Return the hypotheses for each input, in order, best first; at least one each."""
 
     @property
     def sampler(self) -> Sampler | None:
-        """What draws samples."""
+        """The object that draws samples, or None."""
 
     @property
     def scorer(self) -> Scorer | None:
-        """What scores given targets."""
+        """The object that scores given targets, or None."""
 
     @property
     def inspectable(self) -> TorchBackend | None:
-        """The one model, in torch, whose attention can be seen and whose heads can be switched off.
+        """The torch backend of a single model, whose attention can be captured and whose heads can be switched off.
 
-        None when there are several models. May load the model when it is first asked for.
+        None if there are several models. The first use may load the model.
         """
 
 
 def sampler_of(backend: Backend) -> Sampler:
-    """Return what draws samples; raise SettingsError when the backend cannot."""
+    """Return the backend's sampler; raise SettingsError if it has none."""
     sampler = backend.sampler
     if sampler is None:
-        raise SettingsError("samples are drawn by models that all write in one direction: leave out the others")
+        raise SettingsError(
+            "sampling is not available with models of both directions: use models that write in the same direction"
+        )
     return sampler
 
 
 def scorer_of(backend: Backend) -> Scorer:
-    """Return what scores given targets; raise SettingsError when the backend cannot."""
+    """Return the backend's scorer; raise SettingsError if it has none."""
     scorer = backend.scorer
     if scorer is None:
         raise SettingsError(f"scores of given translations are not available from this backend: {backend.description}")
@@ -82,8 +87,8 @@ def scorer_of(backend: Backend) -> Scorer:
 
 
 def inspectable_of(backend: Backend) -> TorchBackend:
-    """Return the one model in torch; raise SettingsError when there are several."""
+    """Return the torch backend of the single model; raise SettingsError if there are several models."""
     inspectable = backend.inspectable
     if inspectable is None:
-        raise SettingsError("attention is shown of one model, not of an ensemble: load a single model directory")
+        raise SettingsError("attention is available for one model, not for an ensemble: load a single model directory")
     return inspectable

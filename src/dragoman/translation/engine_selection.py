@@ -1,4 +1,4 @@
-"""Which engine searches: the compiled one where it can, else torch; and why."""
+"""Selection of the engine: the native engine where it supports the models and the device, else torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +11,19 @@ from dragoman.models.config import ModelConfig
 
 EngineName = Literal["auto", "native", "torch"]
 PrecisionName = Literal["auto", "fp32", "bf16", "int8"]
-# Files that the drivers of GPUs make: without one, torch need not be asked, whose import takes seconds.
+# Files that GPU drivers create. Without one of them there is no GPU, and torch, whose import takes seconds, is not
+# imported to look for one.
 GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 
 
 @dataclass(frozen=True)
 class EngineSelection:
-    """What searches.
+    """The selected engine.
 
-    build      of the compiled engine; None: torch
-    precision  of the compiled engine
-    reason     why it is torch; "" otherwise
+    Attributes:
+        build: the build of the native engine; None: the torch engine.
+        precision: the precision of the native engine.
+        reason: why torch was selected; "" for the native engine.
     """
 
     build: native.Build | None
@@ -35,46 +37,59 @@ def select_engine(
     device: str = "auto",
     configs: Sequence[ModelConfig] = (),
 ) -> EngineSelection:
-    """Choose the engine for models of these settings (several are an ensemble) on a device.
+    """Select the engine for models on a device.
+
+    Args:
+        engine: the requested engine, or "auto".
+        precision: the requested precision of the native engine, or "auto".
+        device: a torch device, or "auto".
+        configs: the settings of the models; several are an ensemble.
+
+    Returns:
+        The selection.
 
     Raises:
-        SettingsError: when what was asked for is not available here.
+        SettingsError: if the requested engine or precision is unknown, or not available here.
     """
     if engine not in ("auto", "native", "torch"):
         raise SettingsError(f"unknown engine {engine!r}: use auto, native or torch")
     if precision not in ("auto", *native.PRECISIONS):
         raise SettingsError(f"unknown precision {precision!r}: use auto, {', '.join(native.PRECISIONS)}")
     builds = native.builds()
-    reason = "torch was asked for" if engine == "torch" else _obstacle(builds, device, configs)
+    reason = "the torch engine was requested" if engine == "torch" else _unavailable_reason(builds, device, configs)
     if not reason:
         return EngineSelection(builds[0], builds[0].default_precision if precision == "auto" else precision)
     if engine == "native":
-        raise SettingsError(f"the compiled engine cannot be used: {reason}")
+        raise SettingsError(f"cannot use the native engine: {reason}")
     if precision not in ("auto", "fp32"):
-        raise SettingsError(f"precision {precision} needs the compiled engine, which cannot be used: {reason}")
+        raise SettingsError(f"precision {precision} needs the native engine, but {reason}")
     return EngineSelection(None, reason=reason)
 
 
-def _obstacle(builds: Sequence[native.Build], device: str, configs: Sequence[ModelConfig]) -> str:
+def _unavailable_reason(builds: Sequence[native.Build], device: str, configs: Sequence[ModelConfig]) -> str:
+    """Return why the native engine is not available, as a clause; "" if it is."""
     if not builds:
         return (
-            "it is not installed, or not for this processor (install a C++ compiler, such as Debian's g++, and then "
-            f"dragoman again: {_reinstallation()})"
+            "the native engine is not installed, or was not built for this processor; install a C++ compiler (such as "
+            f"Debian's g++) and then dragoman again: {_reinstallation()}"
         )
     if device not in ("auto", "cpu"):
-        return f"it works on a CPU, not on {device}"
+        return f"the native engine runs on a CPU, not on {device}; use the device cpu"
     if device == "auto" and any(Path(file).exists() for file in GPU_FILES) and _has_gpu():
-        return "a GPU is used"
+        return "the native engine runs on a CPU, and a GPU is used; use the device cpu for the native engine"
     if len(configs) > 1:
-        return "it takes one model, not an ensemble"
+        return "the native engine runs one model, not an ensemble"
     for config in configs:
-        if trouble := native.obstacle(config):
-            return f"it does not take this model: {trouble}"
+        if unsupported := native.unsupported_reason(config):
+            return f"the native engine does not support this model: {unsupported}"
     return ""
 
 
 def _reinstallation() -> str:
-    """Return the command that compiles the engine: pip otherwise takes the wheel that it built without a compiler."""
+    """Return the command that compiles the native engine.
+
+    Its options keep pip from reusing the wheel that it built without a compiler.
+    """
     import json
     import shlex
     import sys
@@ -86,9 +101,9 @@ def _reinstallation() -> str:
         recorded = distribution("dragoman").read_text("direct_url.json")
     except PackageNotFoundError:
         return f"{python} setup.py build_ext --inplace"
-    # Nothing is recorded of what came from a package index, or a folder of wheels.
+    # pip records no origin for an installation from a package index or a folder of wheels.
     if recorded is None:
-        return f"{command}, and what you named when you installed it"
+        return f"{command}, followed by what you named when you installed it"
     origin = json.loads(recorded)
     if "vcs_info" in origin:
         return f"{command} {shlex.quote('{vcs}+{url}@{commit_id}'.format(url=origin['url'], **origin['vcs_info']))}"

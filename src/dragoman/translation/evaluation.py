@@ -1,4 +1,4 @@
-"""Translate a test set with a model and score the outputs."""
+"""Evaluation of a model on a test set."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ OnProgress = Callable[[int, int], None]
 
 
 def _nothing(*_: object) -> None:
-    """Report to nobody."""
+    """Ignore a report."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceAlignment:
-    """A reference of word alignments for each pair of a test set, and the head whose links are scored against it."""
+    """Reference word alignments of a test set, and the attention head to compare with them.
+
+    Attributes:
+        head: the attention head.
+        references: one per pair of the test set.
+    """
 
     head: AlignmentHead
     references: Sequence[Reference]
@@ -36,52 +41,74 @@ class ReferenceAlignment:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a model reached on a test set.
+    """Result of the evaluation of a model on a test set.
 
-    name               the model's in tables
-    task, search       what was scored, and how it was translated
-    outputs            one for each source of the task
-    scores             of the outputs
-    perplexity         of the references, per subword
-    figures            what the model reports of itself, by name
-    split, truncated   sources that were split, outputs that the maximum length ended
-    copied             sources of which something, or all, was copied rather than translated
-    not_scored         pairs too long to count in perplexity and figures
-    max_source_tokens  longer sources were split
-    engine             what translated, in a few words
-    comparison         with another model, see `against`
-    alignment          scores of word alignments, if there was a reference
+    Attributes:
+        name: name of the model in tables.
+        task: the task, which holds sources and references.
+        search: settings of the search.
+        outputs: one per source of the task.
+        metrics: metrics of the outputs.
+        perplexity: of the references, per subword.
+        token_statistics: statistics that the model reports about tokens, by name.
+        split: number of sources that were split.
+        truncated: number of outputs ended by the maximum length.
+        copied: number of sources that were copied in part or as a whole.
+        not_scored: number of pairs too long to be included in `perplexity` and `token_statistics`.
+        max_source_tokens: sources of more tokens were split.
+        engine: short description of the engine.
+        significance: significance test against another model, see `against`.
+        alignment: metrics of word alignments, if there were reference alignments.
     """
 
     name: str
     task: Task
     search: SearchConfig
     outputs: Sequence[str]
-    scores: Report
+    metrics: Report
     perplexity: float
-    figures: Mapping[str, TokenStatistic]
+    token_statistics: Mapping[str, TokenStatistic]
     split: int
     truncated: int
     copied: int
     not_scored: int
     max_source_tokens: int
     engine: str
-    comparison: Significance | None = None
+    significance: Significance | None = None
     alignment: AlignmentMetrics | None = None
 
     def against(self, other: Translator, *, on_progress: OnProgress = _nothing) -> Evaluation:
-        """Return this evaluation with a comparison: how sure the difference from another model is.
+        """Return this evaluation with a test of the significance of the difference from another model.
 
-        The other model translates the same sources by the same search.
+        Args:
+            other: the model to compare with; it translates the same sources with the same search settings.
+            on_progress: called with the number of lines translated so far and the number of all lines.
+
+        Returns:
+            A copy with `significance` set.
+
+        Raises:
+            FloatingPointError: if the other model computes probabilities that are not finite.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> from dragoman.evaluation.task import TaskOptions
+            >>> from dragoman.evaluation.tasks import task_named
+            >>> from dragoman.translation.evaluation import evaluate
+            >>> pairs = [("Turn off the light.", "Schalte das Licht aus."), ("Please wait.", "Bitte warten.")]
+            >>> task = task_named("translation", pairs, TaskOptions())
+            >>> evaluation = evaluate(Translator.load("models/mine"), pairs, task)
+            >>> evaluation = evaluation.against(Translator.load("models/mine", engine="torch"))
+            >>> table = evaluation.significance.table()
         """
-        found = _translate(other, self.task.sources, self.search, on_progress)
-        baseline = [translation.text for translation in found]
-        return replace(self, comparison=self.task.compare(baseline, self.name, self.outputs))
+        translations = _translate(other, self.task.sources, self.search, on_progress)
+        baseline = [translation.text for translation in translations]
+        return replace(self, significance=self.task.compare(baseline, self.name, self.outputs))
 
     def to_json(self) -> dict[str, object]:
-        """Return plain values; figures, alignment and comparison only if there are any."""
+        """Return plain values for `json.dump`; optional parts are left out if they were not computed."""
         report: dict[str, object] = {
-            **self.scores.to_json(),
+            **self.metrics.to_json(),
             "perplexity": self.perplexity,
             "split": self.split,
             "truncated": self.truncated,
@@ -90,34 +117,34 @@ class Evaluation:
             "max_source_tokens": self.max_source_tokens,
             "engine": self.engine,
         }
-        if self.figures:
-            report["figures"] = {name: figure.to_json() for name, figure in self.figures.items()}
+        if self.token_statistics:
+            report["token_statistics"] = {name: value.to_json() for name, value in self.token_statistics.items()}
         if self.alignment is not None:
             report["alignment"] = asdict(self.alignment)
-        if self.comparison is not None:
-            report["against"] = asdict(self.comparison)
+        if self.significance is not None:
+            report["against"] = asdict(self.significance)
         return report
 
     def table(self) -> str:
-        """Return name, value and note of each figure in columns of plain text."""
-        rows = [*self.scores.rows(), ("perplexity", f"{self.perplexity:.2f}", "per subword of the reference")]
-        for name, figure in self.figures.items():
-            rows.append((name, f"{figure.mean:.2f}", f"mean over tokens; at most {figure.maximum:g}"))
+        """Return name, value and note of each metric as columns of plain text."""
+        rows = [*self.metrics.rows(), ("perplexity", f"{self.perplexity:.2f}", "per subword of the reference")]
+        for name, value in self.token_statistics.items():
+            rows.append((name, f"{value.mean:.2f}", f"mean over tokens; maximum {value.maximum:g}"))
         if self.alignment is not None:
-            found = self.alignment
-            rows.append(("AER", f"{100 * found.error_rate:.1f}", "alignment error rate, %; lower is better"))
-            rows.append(("alignment precision", f"{100 * found.precision:.1f}", f"% of {found.links:,} links"))
-            rows.append(("alignment recall", f"{100 * found.recall:.1f}", "% of the sure links"))
+            metrics = self.alignment
+            rows.append(("AER", f"{100 * metrics.error_rate:.1f}", "alignment error rate, %; lower is better"))
+            rows.append(("link precision", f"{100 * metrics.precision:.1f}", f"% of {metrics.links:,} links"))
+            rows.append(("link recall", f"{100 * metrics.recall:.1f}", "% of the sure links"))
         names, values = (max(len(row[column]) for row in rows) for column in (0, 1))
         return "\n".join(f"{name:<{names}}  {value:>{max(values, 6)}}   {note}".rstrip() for name, value, note in rows)
 
     def notes(self) -> Iterator[str]:
-        """Yield what should be known of the outputs."""
+        """Yield remarks on outputs that were split, truncated, copied or not scored."""
         sources = len(self.task.sources)
         if self.split:
             yield (
                 f"{self.split:,} of {sources:,} sources had more than {self.max_source_tokens:,} subwords and were "
-                "split into pieces; --max-source-tokens sets this limit"
+                "split into segments; --max-source-tokens sets this limit"
             )
         if self.truncated:
             yield f"{self.truncated:,} of {sources:,} outputs were ended by the maximum length, not by the model"
@@ -127,14 +154,14 @@ class Evaluation:
                 "other text that no model has learned, or lines longer than --max-line-characters"
             )
         if self.not_scored:
-            yield f"the perplexity is without {self.not_scored:,} pairs, longer than --max-line-characters"
+            yield f"the perplexity excludes {self.not_scored:,} pairs longer than --max-line-characters"
 
-    def examples(self, wanted: int) -> list[tuple[str, Sequence[str], str]]:
-        """Return source, references and output of up to `wanted` sources, evenly over the test set."""
-        count = len(self.outputs)
-        wanted = min(wanted, count)
-        chosen = [number * count // wanted for number in range(wanted)]
-        return [(self.task.sources[i], self.task.references[i], self.outputs[i]) for i in chosen]
+    def examples(self, count: int) -> list[tuple[str, Sequence[str], str]]:
+        """Return source, references and output of up to `count` sources, evenly spaced over the test set."""
+        sources = len(self.outputs)
+        count = min(count, sources)
+        rows = [number * sources // count for number in range(count)]
+        return [(self.task.sources[row], self.task.references[row], self.outputs[row]) for row in rows]
 
 
 def evaluate(
@@ -145,45 +172,60 @@ def evaluate(
     name: str = "model",
     search: SearchConfig = DEFAULT_SEARCH,
     alignment: ReferenceAlignment | None = None,
-    keep: Callable[[Sequence[str]], None] = _nothing,
+    on_outputs: Callable[[Sequence[str]], None] = _nothing,
     on_progress: OnProgress = _nothing,
 ) -> Evaluation:
-    """Translate the sources of a test set and score the outputs.
+    """Translate the sources of a test set and compute metrics of the outputs.
 
     Args:
-        pairs: the lines of the test set, of which `task` is made.
-        task: how the outputs are scored: see `evaluation.tasks`.
-        name: the model's in tables.
-        search: how to translate.
-        alignment: also score how the model aligns the pairs.
-        keep: called with the outputs, one for each source, before anything is scored.
-        on_progress: called with progress.
+        translator: the model or ensemble to evaluate.
+        pairs: the (source, reference) pairs of the test set, from which `task` was made.
+        task: computes the metrics; see `evaluation.tasks`.
+        name: name of the model in tables.
+        search: settings of the search.
+        alignment: reference alignments; if given, the model's word alignments of the pairs are evaluated too.
+        on_outputs: called with the outputs, one per source, before any metric is computed.
+        on_progress: called with the number of lines translated so far and the number of all lines.
+
+    Returns:
+        The evaluation.
 
     Raises:
-        UserError: when the outputs cannot be scored, or the models cannot do what is asked.
+        UserError: if the metrics cannot be computed, or the models lack what `alignment` needs.
+        FloatingPointError: if the models compute probabilities that are not finite.
+
+    Example:
+        >>> from dragoman import Translator
+        >>> from dragoman.data.readers import parse_corpus, read_pairs
+        >>> from dragoman.evaluation.task import TaskOptions
+        >>> from dragoman.evaluation.tasks import task_named
+        >>> from dragoman.translation.evaluation import evaluate
+        >>> pairs = list(read_pairs(parse_corpus("test.tsv")))
+        >>> task = task_named("translation", pairs, TaskOptions(language="de"))
+        >>> evaluation = evaluate(Translator.load("models/mine"), pairs, task)
+        >>> print(evaluation.table())
+        BLEU ...
     """
     translations = _translate(translator, task.sources, search, on_progress)
     outputs = [translation.text for translation in translations]
-    keep(outputs)
-    scorable = [pair for pair, takes in zip(pairs, translator.scorable(pairs), strict=True) if takes]
-    likelihood = translator.score(scorable)
+    on_outputs(outputs)
+    scorable = [pair for pair, is_scorable in zip(pairs, translator.scorable(pairs), strict=True) if is_scorable]
+    scores = translator.score(scorable)
     return Evaluation(
         name=name,
         task=task,
         search=search,
         outputs=outputs,
-        scores=task.score(outputs, name),
-        perplexity=perplexity(
-            sum(score.log_probability for score in likelihood), sum(score.tokens for score in likelihood)
-        ),
-        figures=translator.token_statistics(scorable),
-        split=sum(translation.pieces > 1 for translation in translations),
+        metrics=task.score(outputs, name),
+        perplexity=perplexity(sum(score.log_probability for score in scores), sum(score.tokens for score in scores)),
+        token_statistics=translator.token_statistics(scorable),
+        split=sum(translation.segments > 1 for translation in translations),
         truncated=sum(translation.truncated for translation in translations),
         copied=sum(translation.copied > 0 for translation in translations),
         not_scored=len(pairs) - len(scorable),
         max_source_tokens=translator.max_source_tokens,
         engine=translator.engine,
-        alignment=None if alignment is None else _score_alignment(translator, pairs, alignment),
+        alignment=None if alignment is None else _alignment_metrics(translator, pairs, alignment),
     )
 
 
@@ -198,7 +240,7 @@ def _translate(
     return translations
 
 
-def _score_alignment(
+def _alignment_metrics(
     translator: Translator, pairs: Sequence[tuple[str, str]], alignment: ReferenceAlignment
 ) -> AlignmentMetrics:
     return alignment_metrics(translator.align(pairs, alignment.head), alignment.references)

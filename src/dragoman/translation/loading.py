@@ -1,6 +1,6 @@
-"""From model directories to a backend and a tokenizer: one model or several, of one direction or both, compiled or not.
+"""Loading of model directories: a tokenizer and the backend for one or several models.
 
-The only place that decides which backend serves which models.
+Only this module decides which backend is used for which models.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dragoman.models.description import ModelDescription, load_description
 from dragoman.native.backend import NativeBackend
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.backend import Backend
-from dragoman.translation.compiled import CompiledBackend
 from dragoman.translation.engine_selection import EngineName, PrecisionName, select_engine
+from dragoman.translation.hybrid_backend import HybridBackend
 from dragoman.translation.shortlist import Shortlist
 
 if TYPE_CHECKING:
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """What a `Translator` is made of; `trained_length`: the longest sentence that every model has seen in training."""
+    """The parts of a `Translator`.
+
+    Attributes:
+        backend: the models and the engine that runs them.
+        tokenizer: the tokenizer of the models.
+        trained_length: number of tokens of the longest sentence that every model has seen in training.
+    """
 
     backend: Backend
     tokenizer: Tokenizer
@@ -43,32 +49,29 @@ def load_parts(
     shortlist: bool,
     batch_tokens: int,
 ) -> Loaded:
-    """Load one model or several; the settings are those of `Translator.load`.
-
-    Raises UserError as `Translator.load` does.
-    """
-    descriptions = [load_description(each) for each in directories]
+    """Load one model or several; arguments and errors are those of `Translator.load`."""
+    descriptions = [load_description(directory) for directory in directories]
     tokenizer = _shared_tokenizer(directories, descriptions)
     configs = [description.model for description in descriptions]
-    choice = select_engine(engine, precision, device, configs)
-    if choice.build is None:
+    selection = select_engine(engine, precision, device, configs)
+    if selection.build is None:
         if shortlist:
-            raise SettingsError(f"a shortlist needs the compiled engine, which cannot be used: {choice.reason}")
+            raise SettingsError(f"a shortlist needs the native engine, but {selection.reason}")
         right_to_left = [description.right_to_left for description in descriptions]
         backend = _load_in_torch(directories, right_to_left, device, batch_tokens)
     else:
         [directory], [description], [config] = directories, descriptions, configs
-        assert isinstance(config, TransformerConfig), "select_engine gives the compiled engine no other architecture"
+        assert isinstance(config, TransformerConfig), "the native engine supports the Transformer only"
         native = NativeBackend(
             directory,
             config,
-            choice.build,
-            choice.precision,
+            selection.build,
+            selection.precision,
             threads=threads,
             batch_tokens=batch_tokens,
             shortlist=Shortlist.load(directory, description) if shortlist else None,
         )
-        backend = CompiledBackend(native, lambda: _load_torch_backend(directories, device, batch_tokens))
+        backend = HybridBackend(native, lambda: _load_torch_backend(directories, device, batch_tokens))
     return Loaded(
         backend=backend,
         tokenizer=tokenizer,
@@ -77,33 +80,33 @@ def load_parts(
 
 
 def load_tokenizer(directory: Path, description: ModelDescription, *, right_to_left: bool) -> Tokenizer:
-    """Load the tokenizer of a model; raise ModelError when it cannot be the one that the model was trained with."""
+    """Load the tokenizer of a model; raise ModelError if it is not the one that the model was trained with."""
     tokenizer = Tokenizer.load(directory, right_to_left=right_to_left, digests=description.listed)
     if description.vocabulary_hash not in (None, tokenizer.vocabulary_hash):
         raise ModelError(
             f"the tokenizer in {directory} is damaged, or not the one that the model was trained with: copy the "
-            "directory anew"
+            "directory again"
         )
     model = description.model
-    for side, ours, theirs in (
+    for side, tokenizer_size, model_size in (
         ("source", tokenizer.source_size, model.source_vocabulary),
         ("target", tokenizer.target_size, model.target_vocabulary),
     ):
-        if ours != theirs:
+        if tokenizer_size != model_size:
             raise ModelError(
-                f"the tokenizer in {directory} is not the model's: of the {side} it has {ours:,} subwords, the model "
-                f"{theirs:,}; copy the directory anew"
+                f"the tokenizer in {directory} is not the model's: it has {tokenizer_size:,} {side} subwords, the "
+                f"model {model_size:,}; copy the directory again"
             )
     return tokenizer
 
 
 def _shared_tokenizer(directories: Sequence[Path], descriptions: Sequence[ModelDescription]) -> Tokenizer:
-    """Load the tokenizer that all models share; raise ModelError when they do not."""
-    # Models of both directions meet in the order of the text.
+    """Load the tokenizer that all models share; raise ModelError if they do not share one."""
+    # With models of both directions, targets are in the order of the text.
     right_to_left = all(description.right_to_left for description in descriptions)
     first, *others = [
-        load_tokenizer(each, description, right_to_left=right_to_left)
-        for each, description in zip(directories, descriptions, strict=True)
+        load_tokenizer(directory, description, right_to_left=right_to_left)
+        for directory, description in zip(directories, descriptions, strict=True)
     ]
     for directory, other in zip(directories[1:], others, strict=True):
         if other.vocabulary_hash != first.vocabulary_hash:
@@ -117,14 +120,14 @@ def _shared_tokenizer(directories: Sequence[Path], descriptions: Sequence[ModelD
 def _load_in_torch(
     directories: Sequence[Path], right_to_left: Sequence[bool], device: str, batch_tokens: int
 ) -> Backend:
-    """Load one model or an ensemble of one direction, or models of both."""
+    """Load models of one direction, or of both directions, in torch."""
     if len(set(right_to_left)) == 1:
         return _load_torch_backend(directories, device, batch_tokens)
     from dragoman.translation.two_directions import TwoDirections
 
     forward, backward = (
-        [each for each, other in zip(directories, right_to_left, strict=True) if other is wanted]
-        for wanted in (False, True)
+        [directory for directory, backward in zip(directories, right_to_left, strict=True) if backward is direction]
+        for direction in (False, True)
     )
     return TwoDirections(
         _load_torch_backend(forward, device, batch_tokens), _load_torch_backend(backward, device, batch_tokens)
@@ -136,5 +139,6 @@ def _load_torch_backend(directories: Sequence[Path], device: str, batch_tokens: 
     from dragoman.models.storage import load_model
     from dragoman.search.torch_backend import TorchBackend
 
-    place = select_device(device)
-    return TorchBackend.from_models([load_model(each).to(place) for each in directories], batch_tokens=batch_tokens)
+    torch_device = select_device(device)
+    models = [load_model(directory).to(torch_device) for directory in directories]
+    return TorchBackend.from_models(models, batch_tokens=batch_tokens)

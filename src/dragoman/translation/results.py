@@ -1,4 +1,4 @@
-"""What a translator returns."""
+"""Results of a `Translator`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dragoman.evaluation.alignment import Link
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """One output for a line; for a line in several pieces both numbers are sums over them."""
+    """One output for a line; for a line of several segments, both numbers are sums over the segments."""
 
     text: str
     log_probability: float
@@ -20,25 +20,36 @@ class Alternative:
 class Translation:
     """The translation of one line.
 
-    text, log_probability, score   the best output; "", 0 and 0 for a line without text
-    alternatives   the `n_best` outputs, best first, or the samples in the order drawn; the first is
-                   the one above. Empty for a line without text
-    pieces         into how many pieces for the model the line was split because of its length; 0 without text
-    cut            some sentence was too long for one piece and was cut in its midst
-    truncated      the maximum length ended the output (of some piece), not the model; from right to left, what is
-                   missing is the beginning
-    alignment      if asked for: (source word, target word), from 0, words being what is between spaces
-    invalid_utf8   the line was not UTF-8; what could not be read was taken as U+FFFD
-    copied         how many characters of a line that was split are copied as they were: no model has learned such text
-                   (see `text.copying`)
-    too_long       the line has more characters than allowed, and is copied as a whole
+    Attributes:
+        text: the best output; "" for a line without text.
+        log_probability: natural logarithm of the probability of the best output; 0 for a line without text.
+        score: log-probability divided by the length penalty, by which the search ranks; 0 for a line without text.
+        alternatives: the `n_best` outputs, best first, or the samples in the order in which they were drawn. The first
+            is `text`. Empty for a line without text.
+        segments: number of segments that were translated: 1 for a line that was not split, 0 for one without text.
+        cut: True if a sentence was too long for one segment and was split.
+        truncated: True if the maximum length ended the output (of any segment), so that its end may be missing, or its
+            beginning if the model writes from right to left.
+        invalid_utf8: True if the line was not valid UTF-8; undecodable bytes were replaced by U+FFFD.
+        copied: number of characters of a long line that were copied without translation, since no model has learned
+            such text (see `dragoman.text.copying`).
+        too_long: True if the line has more characters than allowed, and was copied as a whole.
+        alignment: links (source word, target word) if requested, else None. Words are separated by spaces and counted
+            from 0.
+
+    Example:
+        >>> from dragoman import Translator
+        >>> translator = Translator.load("models/mine")
+        >>> [translation] = translator.translate(["Turn off the light."])
+        >>> translation.segments, translation.copied, translation.invalid_utf8
+        (1, 0, False)
     """
 
     text: str
     log_probability: float
     score: float
     alternatives: tuple[Alternative, ...]
-    pieces: int
+    segments: int
     cut: bool
     truncated: bool
     invalid_utf8: bool
@@ -49,8 +60,14 @@ class Translation:
 
 @dataclass(frozen=True, kw_only=True)
 class LineProgress:
-    """How far the translation of a long line is: pieces done; characters done, about, and of the line."""
+    """Progress of the translation of a long line.
 
-    pieces: int
+    Attributes:
+        segments: number of segments translated so far.
+        characters: approximate number of characters translated so far.
+        all_characters: number of characters of the line.
+    """
+
+    segments: int
     characters: int
     all_characters: int

@@ -1,7 +1,9 @@
-"""Which target subwords go with which source subwords: a sentence's own, small vocabulary.
+"""Vocabulary selection: the target subwords that a sentence may use, by its source subwords.
 
-The projection onto the vocabulary is much of a decoding step; most of its words have nothing to do with the sentence.
-Learnt by IBM Model 1 from a parallel corpus in subwords (see `lexicon`); used as in Marian and by Jean et al. (2015).
+The projection onto the vocabulary takes much of the time of a decoding step, although most target subwords are
+irrelevant to the sentence. A shortlist is learned by IBM Model 1 from a parallel corpus in subwords (see
+`dragoman.alignment.lexicon`) and used as in Marian and by Jean et al., "On Using Very Large Target Vocabulary for
+Neural Machine Translation" (2015).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +27,10 @@ from dragoman.text.subwords import EOS
 class Shortlist:
     """Target subwords by source subword.
 
-    always  [A]     those that every sentence may use, ascending, EOS among them
-    likely  [N]     the others: those of source subword s are likely[starts[s] : starts[s + 1]]
-    starts  [V + 1]
+    Attributes:
+        always: [A], target subwords that every sentence may use, ascending; EOS is one of them.
+        likely: [N], the other target subwords, grouped by source subword.
+        starts: [V + 1]; those of source subword s are `likely[starts[s] : starts[s + 1]]`.
     """
 
     always: Ints
@@ -35,58 +38,58 @@ class Shortlist:
     starts: Ints
 
     def allowed(self, source: Sequence[int], prefix: Sequence[int]) -> list[int]:
-        """What the translation of `source` may use, ascending; the compiled search does the same."""
+        """Return the target subwords that the translation of `source` may use, ascending, as the native engine does."""
         parts = [self.likely[self.starts[s] : self.starts[s + 1]] for s in set(source)]
-        found: list[int] = np.unique(np.concatenate([self.always, np.array(prefix, dtype=np.int64), *parts])).tolist()
-        return found
+        tokens: list[int] = np.unique(np.concatenate([self.always, np.array(prefix, dtype=np.int64), *parts])).tolist()
+        return tokens
 
     def save(self, directory: Path) -> None:
-        """Write it beside a model.
+        """Write the shortlist into a model directory.
 
         Raises:
-            ModelError: when `directory` holds no model.
+            ModelError: if `directory` contains no model.
         """
         arrays = {"always": self.always, "likely": self.likely, "starts": self.starts}
         add_file(directory, SHORTLIST_FILE, save(arrays))
 
     @classmethod
     def load(cls, directory: Path, description: ModelDescription) -> "Shortlist":
-        """Read the one beside a model.
+        """Read the shortlist of a model directory.
 
         Raises:
-            ModelError: when there is none, or it is damaged, or of another vocabulary.
+            ModelError: if there is none, it is damaged, or it belongs to another vocabulary.
         """
         path = directory / SHORTLIST_FILE
         try:
             arrays = load(read_listed(path, LISTED_FILES[SHORTLIST_FILE], description.listed))
-            found = cls(*(_row(arrays, name) for name in ("always", "likely", "starts")))
-            found._check(description.model.source_vocabulary, description.model.target_vocabulary)
+            shortlist = cls(*(_row(arrays, name) for name in ("always", "likely", "starts")))
+            shortlist._check(description.model.source_vocabulary, description.model.target_vocabulary)
         except FileNotFoundError:
             raise ModelError(f"{directory} has no shortlist: `dragoman shortlist` learns one from its corpus") from None
         except (OSError, LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
             raise ModelError(
-                f"{path} is damaged: {reason_of(error)}; learn it anew with `dragoman shortlist`"
+                f"{path} is damaged: {reason_of(error)}; learn it again with `dragoman shortlist`"
             ) from error
-        return found
+        return shortlist
 
     def _check(self, source_vocabulary: int, target_vocabulary: int) -> None:
-        """Check what the search relies on; raise ValueError for what does not hold."""
+        """Raise ValueError if the arrays are not as the search expects them."""
         if len(self.starts) != source_vocabulary + 1:
             raise ValueError(f"it belongs to another vocabulary, of {len(self.starts) - 1:,} source subwords")
         tokens = np.concatenate([self.always, self.likely])
         if EOS not in self.always or tokens.min() < 0 or tokens.max() >= target_vocabulary:
             raise ValueError("it belongs to another vocabulary: its target subwords are not the model's")
         if (np.diff(self.always) <= 0).any():
-            raise ValueError("the subwords of every sentence are not in order")
+            raise ValueError("the subwords allowed in every sentence are not in ascending order")
         if self.starts[0] != 0 or self.starts[-1] != len(self.likely) or (np.diff(self.starts) < 0).any():
-            raise ValueError("its parts overlap, or leave something out")
+            raise ValueError("the ranges of its source subwords overlap or have gaps")
 
 
 def _row(arrays: Mapping[str, NDArray[Any]], name: str) -> Ints:
     if name not in arrays:
-        raise ValueError(f"it lacks {name}")
+        raise ValueError(f"the array {name} is missing")
     if arrays[name].dtype != np.int64 or arrays[name].ndim != 1:
-        raise ValueError(f"{name} is not a row of whole numbers")
+        raise ValueError(f"{name} is not a one-dimensional array of 64-bit integers")
     return arrays[name]
 
 
@@ -101,26 +104,33 @@ def learn_shortlist(
     frequent: int,
     on_progress: Callable[[int, float], None] | None = None,
 ) -> Shortlist:
-    """Learn from pairs of ids, without BOS or EOS.
+    """Learn a shortlist from pairs of ids.
 
-    joint     both sides have one vocabulary: every source subword may be copied
-    special   target ids that are always allowed, as is EOS
-    likely    target subwords kept for each source subword, the most probable ones
-    frequent  target subwords that are always allowed, the most frequent ones
-    on_progress      called with the log-likelihood of a target subword after each round of expectation and maximisation
+    Args:
+        sources: source ids of each pair, without BOS and EOS.
+        targets: target ids of each pair, without BOS and EOS.
+        source_vocabulary: number of source subwords.
+        joint: True if both sides have the same vocabulary; every source subword may then be copied.
+        special: target ids that are always allowed, in addition to EOS.
+        likely: number of target subwords to keep for each source subword, the most probable ones.
+        frequent: number of target subwords that are always allowed, the most frequent ones.
+        on_progress: called after each iteration of expectation maximisation with its number and the mean
+            log-likelihood of a target subword.
+
+    Returns:
+        The shortlist.
     """
     lexicon = learn_lexicon(sources, targets, source_vocabulary, on_progress=on_progress)
     source_of = lexicon.sources
     counts = np.bincount(np.concatenate([np.asarray(row, dtype=np.int64) for row in targets]))
     always = np.union1d(np.argsort(-counts, kind="stable")[:frequent], np.array([EOS, *special]))
-    # By source subword, the most probable first.
+    # Order the entries by source subword, the most probable target first.
     order = np.lexsort((-lexicon.probabilities, source_of))
     rank = np.arange(len(order)) - np.searchsorted(source_of[order], source_of[order])
-    kept = order[rank < likely]
-    codes = lexicon.codes[kept]
+    codes = lexicon.codes[order[rank < likely]]
     if joint:
-        every = np.arange(source_vocabulary, dtype=np.int64)
-        codes = np.union1d(codes, (every << 32) + every)
+        subwords = np.arange(source_vocabulary, dtype=np.int64)
+        codes = np.union1d(codes, (subwords << 32) + subwords)
     codes = np.sort(codes[~np.isin(codes & 0xFFFFFFFF, always)])
     starts = np.searchsorted(codes >> 32, np.arange(source_vocabulary + 1))
     return Shortlist(always, codes & 0xFFFFFFFF, starts)

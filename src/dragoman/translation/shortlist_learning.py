@@ -1,4 +1,4 @@
-"""Learn the shortlist of a model from a parallel corpus."""
+"""Learning of a model's shortlist from a parallel corpus."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from dragoman.translation.shortlist import Shortlist, learn_shortlist
 
 @dataclass(frozen=True, kw_only=True)
 class ShortlistCorpus:
-    """Pairs as a model's ids, to learn its shortlist from; none of them empty or longer than any in training.
+    """Pairs encoded for a model, from which its shortlist is learned.
 
-    too_long                                the number of pairs left out because of their length
-    longest                                 the number of subwords that a side may have
-    source_vocabulary, target_vocabulary    of the model
+    Attributes:
+        tokenizer: the tokenizer of the model.
+        sources: source ids of each pair, at least one.
+        targets: target ids of each pair, at least one.
+        too_long: number of pairs left out because a side has more than `longest` subwords.
+        longest: number of subwords of the longest side in the model's training.
+        source_vocabulary: number of source subwords of the model.
+        target_vocabulary: number of target subwords of the model.
     """
 
     tokenizer: Tokenizer
@@ -33,28 +38,36 @@ class ShortlistCorpus:
 
     @classmethod
     def encode(cls, model: Path, pairs: Iterable[Pair], *, where: str = "the corpus") -> ShortlistCorpus:
-        """Encode pairs, about 10 KB of memory for each, with the tokenizer of a model directory.
+        """Encode pairs with the tokenizer of a model directory; takes about 10 KB of memory per pair.
 
-        where  names the corpus in messages
+        Args:
+            model: the model directory.
+            pairs: the corpus.
+            where: name of the corpus in messages.
 
-        Raises UserError when the directory holds no model, or no pair can be used.
+        Returns:
+            The encoded pairs.
+
+        Raises:
+            ModelError: if the directory contains no model.
+            CorpusError: if no pair can be used.
         """
         description = load_description(model)
         tokenizer = load_tokenizer(model, description, right_to_left=False)
         longest = description.trained_length
-        every = list(pairs)
+        all_pairs = list(pairs)
         encoded = zip(
-            tokenizer.encode_source([pair.source for pair in every]),
-            tokenizer.encode_target([pair.target for pair in every]),
+            tokenizer.encode_source([pair.source for pair in all_pairs]),
+            tokenizer.encode_target([pair.target for pair in all_pairs]),
             strict=True,
         )
         rows = [(source, target) for source, target in encoded if source and target]
-        # Memory grows with the product of a pair's lengths: a megabyte on a line would need terabytes.
+        # Memory grows with the product of a pair's lengths: a line of a megabyte would need terabytes.
         kept = [(source, target) for source, target in rows if max(len(source), len(target)) <= longest]
         if not kept:
             raise CorpusError(
                 f"{where}: no pairs to learn from: both sides need text, of at most {longest:,} "
-                "subwords, the longest of training"
+                "subwords, the length of the longest sentence in training"
             )
         return cls(
             tokenizer=tokenizer,
@@ -69,7 +82,7 @@ class ShortlistCorpus:
     def learn(
         self, *, likely: int, frequent: int, on_progress: Callable[[int, float], None] | None = None
     ) -> Shortlist:
-        """Learn the shortlist; see `learn_shortlist`. `Shortlist.save` writes it beside the model."""
+        """Return the learned shortlist; arguments as for `learn_shortlist`. `Shortlist.save` writes it."""
         joint = self.tokenizer.joint
         return learn_shortlist(
             self.sources,

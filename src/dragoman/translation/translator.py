@@ -1,4 +1,4 @@
-"""The facade: text in, text out."""
+"""`Translator`: translate text with trained models."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dragoman.translation.assembly import translate_split
 from dragoman.translation.backend import inspectable_of, sampler_of
 from dragoman.translation.engine_selection import EngineName, PrecisionName
 from dragoman.translation.loading import load_parts
-from dragoman.translation.pieces import split_lines
 from dragoman.translation.results import LineProgress, Translation
+from dragoman.translation.splitting import split_lines
 
 if TYPE_CHECKING:
     from dragoman.alignment.heads import AlignmentHead
@@ -25,20 +25,32 @@ if TYPE_CHECKING:
 
 
 class Translator(PairAnalyzer):
-    """Translates lines with one model, or with several of one vocabulary as an ensemble (see `Translator.load`).
+    """Translator of lines of text, with one model or with an ensemble of models of one vocabulary.
 
-    One line in gives one `Translation` out, in order. A line without text gives an empty one without asking the model.
-    Line breaks inside a line (U+2028, U+0085, a lone CR, ...) and NUL count as spaces, in the output too. Lines of more
-    than `max_source_tokens` tokens are split (see `segmenting`) and their pieces translated one by one: nothing is left
-    out. What no model has learned, such as a run of one character, is copied in such a line (see `copying`); a line of
-    more than `max_line_characters` is copied as a whole. The `Translation` says so. What a line gives does not depend
-    on what else is translated at the same time (in torch, but for ties within rounding).
+    `Translator.load` reads model directories; the constructor is for backends that exist already. Each input line
+    gives one `Translation`, in order:
+
+    - A line without text gives an empty translation; no model is run for it.
+    - Line breaks inside a line (U+2028, U+0085, a lone CR, ...) and NUL characters count as spaces, in the output too.
+    - A line of more than `max_source_tokens` tokens is split into segments (see `dragoman.text.segmenting`), which are
+      translated one by one; nothing is left out. Text of a kind that no model has learned, such as a run of one
+      character, is copied from such a line (see `dragoman.text.copying`).
+    - A line of more than `max_line_characters` characters is copied as a whole.
+
+    `Translation` reports splitting and copying. The translation of a line does not depend on the other lines of the
+    same call (with the torch engine, except for ties within rounding).
 
     Args:
-        backend: the models; `loading` builds one from model directories.
-        tokenizer: that of the models.
-        max_source_tokens: longer lines are split.
-        max_line_characters: longer lines are copied.
+        backend: the models and the engine that runs them.
+        tokenizer: the tokenizer of the models.
+        max_source_tokens: lines of more tokens are split.
+        max_line_characters: lines of more characters are copied.
+
+    Example:
+        >>> from dragoman import Translator
+        >>> translator = Translator.load("models/mine")
+        >>> [translation] = translator.translate(["Turn off the light."])
+        >>> text = translation.text
     """
 
     @classmethod
@@ -50,7 +62,33 @@ class Translator(PairAnalyzer):
         max_source_tokens: int = 256,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Self:
-        """Translate with models in memory, in torch; they stay on their device and in their mode, such as training."""
+        """Return a translator that runs models which are already in memory, with the torch engine.
+
+        The models stay on their device. They are in evaluation mode only while they run: a model can also be used
+        between the steps of its training.
+
+        Args:
+            models: one model, or several of the same vocabulary as an ensemble.
+            tokenizer: the tokenizer of the models.
+            max_source_tokens: lines of more tokens are split.
+            batch_tokens: limit of a batch: rows times hypotheses times tokens of the longest row.
+
+        Returns:
+            The translator.
+
+        Raises:
+            SettingsError: if a limit is out of range.
+
+        Example:
+            >>> from pathlib import Path
+            >>> from dragoman import Translator
+            >>> from dragoman.models.storage import load_model
+            >>> from dragoman.text.tokenizer import Tokenizer
+            >>> directory = Path("models/mine")
+            >>> translator = Translator.from_parts([load_model(directory)], Tokenizer.load(directory))
+            >>> translator.max_source_tokens
+            256
+        """
         from dragoman.search.torch_backend import TorchBackend
 
         backend = TorchBackend.from_models(models, batch_tokens=batch_tokens)
@@ -59,8 +97,8 @@ class Translator(PairAnalyzer):
     @classmethod
     def load(
         cls,
-        directory: Path,
-        *more: Path,
+        directory: Path | str,
+        *more: Path | str,
         device: str = "auto",
         engine: EngineName = "auto",
         precision: PrecisionName = "auto",
@@ -72,22 +110,37 @@ class Translator(PairAnalyzer):
     ) -> Self:
         """Load a model directory, or an ensemble from several.
 
-        Probabilities of models that write in the same direction are averaged; what models of both directions find is
-        ranked by both (see `TwoDirections`).
+        In an ensemble, the probabilities of models that write in the same direction are averaged. If models of both
+        directions are given, each direction searches by itself and the outputs are ranked by both (see
+        `TwoDirections`).
 
-        device               as torch names it ("cpu", "cuda:1"); "auto": the first GPU, or the CPU
-        engine               "native", compiled for this processor: one model, on a CPU; "torch": any number, anywhere;
-                             "auto": native where possible, else torch
-        precision            of the native engine: "fp32", "bf16", "int8", or "auto", its fastest
-        threads              of the native engine; None: one for each core
-        shortlist            of the native engine: a sentence uses its own part of the vocabulary, by the shortlist that
-                             `dragoman shortlist` learnt; faster, and a little worse
-        max_source_tokens    None: the longest sentence that every model has seen in training
-        max_line_characters  longer lines are copied
-        batch_tokens         bounds a batch: see `NativeBackend`, `TorchBackend`
+        Args:
+            directory: a model directory, as `dragoman train` writes it.
+            *more: further model directories, trained with the same tokenizer.
+            device: a torch device ("cpu", "cuda:1"), or "auto": the first GPU if there is one, else the CPU.
+            engine: "native" (compiled C++: one model, on a CPU), "torch" (any number of models, any device), or
+                "auto": native where possible, else torch.
+            precision: of the native engine: "fp32", "bf16", "int8", or "auto": the fastest on this processor.
+            threads: number of threads of the native engine. Defaults to one per core.
+            shortlist: restrict each sentence to a part of the vocabulary, with the shortlist that `dragoman
+                shortlist` learned (native engine only). Faster, at a small cost in quality.
+            max_source_tokens: lines of more tokens are split. Defaults to the length of the longest sentence that
+                every model has seen in training.
+            max_line_characters: lines of more characters are copied.
+            batch_tokens: limit of a batch, see `NativeBackend` and `TorchBackend`.
 
-        Raises UserError when a directory is no model directory, the vocabularies differ, or the device, engine or
-        precision is not available.
+        Returns:
+            The translator.
+
+        Raises:
+            ModelError: if a directory is not a model directory, is damaged, or the vocabularies differ.
+            SettingsError: if the device, engine or precision is not available, or a limit is out of range.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> translator = Translator.load("models/mine", engine="torch", device="cpu")
+            >>> translator.max_source_tokens
+            100
         """
         loaded = load_parts(
             [Path(directory), *map(Path, more)],
@@ -111,17 +164,37 @@ class Translator(PairAnalyzer):
         alignment: AlignmentHead | None = None,
         on_progress: Callable[[LineProgress], None] | None = None,
     ) -> list[Translation]:
-        """Return one translation for each line, in order.
+        """Translate lines, all at once.
 
-        search     beam search, or greedy search with a beam of 1
-        sampling   draws instead, in torch; lengths and alpha are still those of `search`. The draws depend on the
-                   tokens of the line and the seed alone: the same line twice, the same samples
-        prefixes   one for each line: what its output begins with ("" for nothing). The first piece of a line that is
-                   split gets it. White space at its ends does not count. Not for models that write from right to left
-        alignment  the head that says which word comes from which, if that is wanted; computed in torch
-        on_progress       is called again and again while a line of many pieces is translated
+        Args:
+            lines: text, or UTF-8 bytes.
+            search: settings of beam search; a beam of 1 is greedy search.
+            sampling: draw outputs at random instead, in torch. The limits of length and the length penalty of
+                `search` still apply. The samples depend only on the tokens of the line and the seed: the same line
+                twice gives the same samples.
+            prefixes: one per line: text with which its translation begins ("" for none). In a line that is split,
+                the prefix belongs to the first segment. White space at its ends is ignored. Not available for models
+                that write from right to left.
+            alignment: also return word alignments, computed in torch from this attention head.
+            on_progress: called before each batch of segments of a long line.
 
-        Raises FloatingPointError when a model's probabilities are not numbers.
+        Returns:
+            One translation per line, in order.
+
+        Raises:
+            SettingsError: if the models cannot do what is requested: sampling with models of both directions, prefixes
+                from right to left, an alignment from several models; or if there is not one prefix per line.
+            ModelError: if the model lacks the head named by `alignment`, or finds no output.
+            FloatingPointError: if a model computes probabilities that are not finite.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> from dragoman.search.config import SearchConfig
+            >>> translator = Translator.load("models/mine")
+            >>> search = SearchConfig(beam=8, n_best=3)
+            >>> [translation] = translator.translate(["Turn off the light."], search=search)
+            >>> len(translation.alternatives)
+            3
         """
         return list(self._translations(lines, search, sampling, prefixes, alignment, on_progress))
 
@@ -135,16 +208,16 @@ class Translator(PairAnalyzer):
         on_progress: Callable[[LineProgress], None] | None,
     ) -> Iterator[Translation]:
         split = split_lines(lines, prefixes, self.tokenizer, self.max_source_tokens, self.max_line_characters)
-        # What is not possible is refused before the search.
-        align = None if alignment is None else self._piece_aligner(alignment)
+        # Raise errors about alignment and sampling before the search begins.
+        align = None if alignment is None else self._segment_aligner(alignment)
         sampler = None if sampling is None else sampler_of(self.backend)
 
-        def find(pieces: Sequence[Piece]) -> list[list[Hypothesis]]:
+        def search_or_sample(inputs: Sequence[Piece]) -> list[list[Hypothesis]]:
             if sampler is None or sampling is None:
-                return self.backend.search(pieces, search)
-            return sampler.sample(pieces, search, sampling)
+                return self.backend.search(inputs, search)
+            return sampler.sample(inputs, search, sampling)
 
-        yield from translate_split(split, find, self.tokenizer, align, on_progress)
+        yield from translate_split(split, search_or_sample, self.tokenizer, align, on_progress)
 
     def translate_stream(
         self,
@@ -156,17 +229,40 @@ class Translator(PairAnalyzer):
         alignment: AlignmentHead | None = None,
         on_progress: Callable[[LineProgress], None] | None = None,
     ) -> Iterator[Translation]:
-        """Yield one translation for each line, in order, from any number of lines; see `translate`.
+        """Translate any number of lines lazily; for files and pipes.
 
-        Reads up to 2,000 lines (or a million characters) ahead, so that lines of similar length can share a batch; a
-        line may carry its line feed.
+        Reads up to 2,000 lines (or a million characters) ahead, so that lines of similar length can share a batch.
+        Lines may end with their line feed.
 
-        Raises UserError when there are more lines than prefixes, or fewer, where that shows.
+        Args:
+            lines: text, or UTF-8 bytes; for example an open file.
+            search: see `translate`.
+            sampling: see `translate`.
+            prefixes: one per line; see `translate`.
+            alignment: see `translate`.
+            on_progress: see `translate`.
+
+        Returns:
+            An iterator over one translation per line, in order.
+
+        Raises:
+            CorpusError: while iterating, if there are more or fewer prefixes than lines.
+            SettingsError: while iterating, as `translate` does.
+            ModelError: while iterating, as `translate` does.
+            FloatingPointError: while iterating, as `translate` does.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> translator = Translator.load("models/mine")
+            >>> with open("letter.txt", encoding="utf-8") as letter:
+            ...     translations = [translation.text for translation in translator.translate_stream(letter)]
+            >>> len(translations)
+            3
         """
         pairs = ((line, "") for line in lines) if prefixes is None else with_prefixes(lines, prefixes)
-        for some in portions(pairs):
-            texts, begins = [line for line, _ in some], [prefix for _, prefix in some]
-            yield from self._translations(texts, search, sampling, begins, alignment, on_progress)
+        for portion in portions(pairs):
+            texts, portion_prefixes = [line for line, _ in portion], [prefix for _, prefix in portion]
+            yield from self._translations(texts, search, sampling, portion_prefixes, alignment, on_progress)
 
     def attention(
         self,
@@ -177,20 +273,36 @@ class Translator(PairAnalyzer):
         candidates: int = 5,
         without_heads: bool = False,
     ) -> AttentionMap:
-        """Return every weight of every head while the model reads `text` and writes `target`.
+        """Return the attention weights of every head while the model reads `text` and writes `target`.
 
-        target         the model's own translation (beam search) when there is none
-        details        also queries, keys, values and outputs of the heads, which the page shows
-        candidates     the number of most probable tokens to show at each position
-        without_heads  also what happens without each single head; takes as long as some translations
+        Computed in torch, with either engine. `AttentionMap.save` writes the result as a page, a picture or numbers.
 
-        Computed in torch whatever the engine. `AttentionMap.save` writes it as a page, a picture or numbers.
+        Args:
+            text: the source.
+            target: its translation. Defaults to the model's own (beam search).
+            details: also record queries, keys, values and outputs of the heads, which the page shows.
+            candidates: number of most probable tokens to record at each target position.
+            without_heads: also translate without each single head; takes as long as several translations.
 
-        Raises UserError when there is no text or target, it is longer than the model takes as one piece, or there are
-        several models.
+        Returns:
+            The attention map.
+
+        Raises:
+            CorpusError: if a side is empty, or has more than `max_source_tokens` tokens.
+            SettingsError: if the translator has several models.
+            ModelError: if the model has no attention.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> translator = Translator.load("models/mine")
+            >>> attention = translator.attention("Turn off the light.", "Schalte das Licht aus.")
+            >>> attention.save("attention.html")
+            >>> layers, heads, T, S = attention.encoder_decoder.weights.shape
+            >>> (T, S) == (len(attention.predicted), len(attention.source))
+            True
         """
         if target is None:
-            line = self._shown("text", text, self.tokenizer.encode_source)
+            line = self._checked_line("text", text, self.tokenizer.encode_source)
             inspectable_of(self.backend)
             target = self.translate([line])[0].text
         return self._attention_of(text, target, details=details, candidates=candidates, without_heads=without_heads)

@@ -1,8 +1,8 @@
-"""Models that write from left to right and models that write from right to left, together.
+"""Joint search with models that write from left to right and models that write from right to left.
 
-A model chooses each token without knowing what comes after it; one that writes in the other direction knows just that.
-What both find probable is usually better than what either finds most probable: Liu, Utiyama, Finch and Sumita,
-"Agreement on Target-bidirectional Neural Machine Translation" (2016).
+A model predicts each token from the tokens before it only; a model of the other direction predicts it from the tokens
+after it. An output that is probable under both is usually better than the most probable one under either: Liu, Utiyama,
+Finch and Sumita, "Agreement on Target-bidirectional Neural Machine Translation" (2016).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dragoman.search.torch_backend import TorchBackend
 
 
 class TwoDirections:
-    """Ranks what the models of each direction find by the mean of both scores, and reports the means.
+    """Backend that searches in each direction and ranks all outputs by the mean score of both directions.
 
-    Targets are given and returned in the order of the text.
+    Log-probabilities and scores are the means too. Targets are passed and returned in the order of the text.
 
     Args:
         forward: one model or an ensemble that writes from left to right.
-        backward: the same from right to left, of the same vocabulary.
+        backward: one model or an ensemble that writes from right to left, of the same vocabulary.
     """
 
     def __init__(self, forward: TorchBackend, backward: TorchBackend) -> None:
@@ -39,7 +39,7 @@ class TwoDirections:
 
     @property
     def sampler(self) -> None:
-        """See `Backend`. A token cannot be drawn by both: neither has what the other is given."""
+        """None: a token cannot be drawn by both directions, since each depends on tokens that the other lacks."""
         return None
 
     @property
@@ -49,36 +49,38 @@ class TwoDirections:
 
     @property
     def inspectable(self) -> None:
-        """See `Backend`. There are several models."""
+        """None: there are several models."""
         return None
 
-    def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
-        """See `Backend`. Each direction searches with the whole beam; of all that they find, `n_best` are returned.
+    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+        """See `Backend`. Each direction searches with the whole beam; the best `n_best` of all outputs are returned.
 
-        Raises SettingsError when an output's beginning is given: who writes it last cannot start from it.
+        Raises:
+            SettingsError: if a prefix is given: the models from right to left write it last.
         """
-        if any(piece.prefix for piece in pieces):
+        if any(each.prefix for each in inputs):
             raise SettingsError(
-                "a given beginning needs models that write from left to right: leave out the others, or the prefixes"
+                "prefixes need models that write from left to right: leave out the prefixes, or the models that write "
+                "from right to left"
             )
         whole_beam = replace(config, n_best=config.beam)
-        forward = self._forward.search(pieces, whole_beam)
+        forward = self._forward.search(inputs, whole_beam)
         backward = [
-            [replace(found, tokens=found.tokens[::-1]) for found in row]
-            for row in self._backward.search(pieces, whole_beam)
+            [replace(hypothesis, tokens=hypothesis.tokens[::-1]) for hypothesis in row]
+            for row in self._backward.search(inputs, whole_beam)
         ]
-        # What both found counts as finished if either says so.
+        # An output that both directions found is finished if either direction finished it: later entries win.
         finished = [
-            {found.tokens: found.finished for found in sorted([*there, *back], key=lambda found: found.finished)}
-            for there, back in zip(forward, backward, strict=True)
+            {each.tokens: each.finished for each in sorted([*row, *backward_row], key=lambda each: each.finished)}
+            for row, backward_row in zip(forward, backward, strict=True)
         ]
-        candidates = [(row, tokens) for row, found in enumerate(finished) for tokens in found]
+        candidates = [(row, tokens) for row, outputs in enumerate(finished) for tokens in outputs]
         scores = self.score(
-            [pieces[row].source for row, _ in candidates],
+            [inputs[row].source for row, _ in candidates],
             [tokens for _, tokens in candidates],
             config.length_penalty,
         )
-        ranked: list[list[Hypothesis]] = [[] for _ in pieces]
+        ranked: list[list[Hypothesis]] = [[] for _ in inputs]
         for (row, tokens), score in zip(candidates, scores, strict=True):
             ranked[row].append(
                 Hypothesis(
@@ -88,26 +90,26 @@ class TwoDirections:
                     finished=finished[row][tokens],
                 )
             )
-        return [sorted(row, key=lambda found: found.score, reverse=True)[: config.n_best] for row in ranked]
+        return [sorted(row, key=lambda each: each.score, reverse=True)[: config.n_best] for row in ranked]
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
     ) -> list[Score]:
-        """The means of the directions' log-probabilities and scores of each target, given its source, in order."""
+        """Return the mean over the directions of the log-probability and score of each target given its source."""
         forward = self._forward.score(sources, targets, length_penalty)
         backward = self._backward.score(sources, [target[::-1] for target in targets], length_penalty)
         return [
             Score(
-                log_probability=(there.log_probability + back.log_probability) / 2,
-                tokens=there.tokens,
-                score=(there.score + back.score) / 2,
+                log_probability=(forward_score.log_probability + backward_score.log_probability) / 2,
+                tokens=forward_score.tokens,
+                score=(forward_score.score + backward_score.score) / 2,
             )
-            for there, back in zip(forward, backward, strict=True)
+            for forward_score, backward_score in zip(forward, backward, strict=True)
         ]
 
     def token_statistics(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> dict[str, TokenStatistic]:
-        """What the models of both directions report of these pairs; see `TorchBackend.figures`."""
+        """Return the statistics of all models of both directions; see `TorchBackend.token_statistics`."""
         backward = self._backward.reports(sources, [target[::-1] for target in targets])
         return summarise([*self._forward.reports(sources, targets), *backward])

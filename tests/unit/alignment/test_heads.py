@@ -1,4 +1,4 @@
-"""The heads that can be chosen, and the choice beside a model."""
+"""Alignment heads, and the storage of the selected head in the model directory."""
 
 import json
 from pathlib import Path
@@ -22,14 +22,14 @@ from tests.support.tiny import tiny
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """What of a model directory is looked at here."""
+    """A model directory with config.json only."""
     save_description(
         tmp_path, ModelDescription(architecture="transformer", model=tiny(8, 8, joint=True), trained_length=9)
     )
     return tmp_path
 
 
-def test_every_head_and_the_mean_can_be_chosen() -> None:
+def test_every_head_and_the_mean_can_be_selected() -> None:
     arrays = AttentionArrays(np.zeros((2, 3, 4, 5), dtype=np.float32))
     choices = list(alignment_heads(arrays))
     assert len(choices) == len(set(choices)) == 2 * 4 * 2
@@ -38,11 +38,11 @@ def test_every_head_and_the_mean_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("head", [2, None])
-def test_the_choice_is_kept_beside_the_model(model: Path, head: int | None) -> None:
-    choice = AlignmentHead(layer=1, head=head, read=True)
+def test_the_head_is_stored_in_the_model_directory(model: Path, head: int | None) -> None:
+    choice = AlignmentHead(layer=1, head=head, from_input=True)
     choice.save(model)
     assert AlignmentHead.load(model) == choice
-    other = AlignmentHead(layer=0, head=head, read=True)
+    other = AlignmentHead(layer=0, head=head, from_input=True)
     other.save(model)
     assert AlignmentHead.load(model) == other
 
@@ -57,13 +57,13 @@ DAMAGED += [" " * 2000, "\ufffe"]
 
 
 @pytest.mark.parametrize("text", DAMAGED, ids=lambda text: text[:40])
-def test_a_damaged_choice_is_an_error_that_names_the_file(model: Path, text: str) -> None:
+def test_a_damaged_file_is_an_error_that_names_the_file(model: Path, text: str) -> None:
     (model / ALIGNMENT_FILE).write_text(text, encoding="utf-8")
     with pytest.raises(
-        ModelError, match=r"alignment\.json is damaged: config\.json does not list it; .* anew|more than"
+        ModelError, match=r"alignment\.json is damaged: config\.json does not list it; .* again|more than"
     ):
         AlignmentHead.load(model)
-    # As the directories of earlier versions are, and those of a stranger who lists what is there.
+    # Without digests in config.json, as in directories of earlier versions, and with the digest of the damaged file.
     for listed in (False, True):
         if listed:
             if len(text) > 1024:
@@ -76,30 +76,30 @@ def test_a_damaged_choice_is_an_error_that_names_the_file(model: Path, text: str
         assert str(caught.value).isprintable()
 
 
-def test_a_choice_that_was_changed_is_refused(model: Path) -> None:
-    AlignmentHead(layer=1, head=2, read=True).save(model)
+def test_a_changed_file_is_refused(model: Path) -> None:
+    AlignmentHead(layer=1, head=2, from_input=True).save(model)
     text = (model / ALIGNMENT_FILE).read_text()
     (model / ALIGNMENT_FILE).write_text(text.replace("2", "3"))
     with pytest.raises(ModelError, match=r"alignment\.json is damaged: its bytes are not those that config.json lists"):
         AlignmentHead.load(model)
 
 
-def test_a_directory_of_an_earlier_version_stays_one(model: Path) -> None:
+def test_saving_keeps_the_format_version_of_the_directory(model: Path) -> None:
     edit_config(model, format=1)
-    choice = AlignmentHead(layer=1, head=2, read=True)
+    choice = AlignmentHead(layer=1, head=2, from_input=True)
     choice.save(model)
     assert json.loads((model / CONFIG_FILE).read_text())["format"] == 1
     assert AlignmentHead.load(model) == choice
 
 
-def test_without_a_choice_one_is_told_how_to_get_it(model: Path) -> None:
+def test_the_error_for_a_missing_head_names_the_command(model: Path) -> None:
     with pytest.raises(UserError, match="dragoman align"):
         AlignmentHead.load(model)
 
 
-def test_without_a_model_there_is_nothing_to_choose_for(tmp_path: Path) -> None:
+def test_saving_needs_a_model_directory(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a model directory"):
-        AlignmentHead(layer=1, head=2, read=True).save(tmp_path)
+        AlignmentHead(layer=1, head=2, from_input=True).save(tmp_path)
     assert not list(tmp_path.iterdir())
 
 

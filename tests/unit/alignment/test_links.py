@@ -1,4 +1,4 @@
-"""What a head says of the words of a pair."""
+"""Alignment links from attention weights."""
 
 import json
 
@@ -27,16 +27,16 @@ def pair(source: list[str], target: list[str]) -> TokenizedPair:
     )
 
 
-def test_a_target_word_is_joined_to_the_source_word_with_most_weight() -> None:
-    """Weights to the two tokens of "lamp" are summed; the end of the source is no word."""
+def test_a_target_word_is_linked_to_the_source_word_with_most_weight() -> None:
+    """Weights of the two tokens of "lamp" are summed; the EOS of the source is no word."""
     arrays = head_with([[0.3, 0.0, 0.1, 0.6], [0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7]])
     words = pair(["▁the", "▁l", "amp"], ["▁die", "▁Lampe"])
-    assert links(arrays, words, AlignmentHead(layer=0, head=0, read=False)) == [(0, 0), (1, 1)]
-    # One row later: where the tokens are read.
-    assert links(arrays, words, AlignmentHead(layer=0, head=0, read=True)) == [(1, 0), (1, 1)]
+    assert links(arrays, words, AlignmentHead(layer=0, head=0, from_input=False)) == [(0, 0), (1, 1)]
+    # One row later, where the tokens are the input.
+    assert links(arrays, words, AlignmentHead(layer=0, head=0, from_input=True)) == [(1, 0), (1, 1)]
 
 
-def test_a_model_that_writes_from_the_right_aligns_the_same_words() -> None:
+def test_a_right_to_left_model_aligns_the_same_words() -> None:
     arrays = head_with([[0.1, 0.1, 0.7, 0.1], [0.5, 0.2, 0.2, 0.1], [0.2, 0.4, 0.3, 0.1], [0.1, 0.1, 0.1, 0.7]])
     target = ["pe", "▁Lam", "▁die"]
     source = ["▁lamp", "▁the", "▁now"]
@@ -48,20 +48,20 @@ def test_a_model_that_writes_from_the_right_aligns_the_same_words() -> None:
         right_to_left=True,
     )
     # die: [0.2, 0.4, 0.3]; Lampe: the mean of the first two rows, [0.3, 0.15, 0.45].
-    assert links(arrays, words, AlignmentHead(layer=0, head=0, read=False)) == [(1, 0), (2, 1)]
+    assert links(arrays, words, AlignmentHead(layer=0, head=0, from_input=False)) == [(1, 0), (2, 1)]
     # die: [0.1, 0.1, 0.1]; Lampe: [0.35, 0.3, 0.25].
-    assert links(arrays, words, AlignmentHead(layer=0, head=0, read=True)) == [(0, 0), (0, 1)]
+    assert links(arrays, words, AlignmentHead(layer=0, head=0, from_input=True)) == [(0, 0), (0, 1)]
 
 
-def test_a_head_that_the_model_does_not_have_is_refused() -> None:
+def test_a_missing_head_is_an_error() -> None:
     with pytest.raises(ModelError, match="the model has no layer 3, head 1"):
-        links(head_with([[1.0, 0.0]] * 2), pair(["▁a"], ["▁b"]), AlignmentHead(layer=2, head=0, read=False))
+        links(head_with([[1.0, 0.0]] * 2), pair(["▁a"], ["▁b"]), AlignmentHead(layer=2, head=0, from_input=False))
 
 
-FIRST = AlignmentHead(layer=0, head=0, read=True)
+FIRST = AlignmentHead(layer=0, head=0, from_input=True)
 
 
-def test_translations_carry_their_alignment() -> None:
+def test_translations_contain_their_alignment() -> None:
     translator = random_translator()
     lines = ["the lamp is on", "", "door"]
     plain = translator.translate(lines)
@@ -76,11 +76,11 @@ def test_translations_carry_their_alignment() -> None:
     assert aligned[1].alignment == ()
 
 
-def test_words_of_later_pieces_count_from_the_beginning_of_the_line() -> None:
+def test_words_of_later_segments_are_counted_from_the_beginning_of_the_line() -> None:
     translator, _ = copy_translator(max_source_tokens=8)
     line = "the lamp is on. the door is open. please wait now."
     [translation] = translator.translate([line], alignment=FIRST)
-    assert translation.pieces > 1
+    assert translation.segments > 1
     assert translation.text == line
     assert translation.alignment is not None
     words = len(line.split())
@@ -89,15 +89,17 @@ def test_words_of_later_pieces_count_from_the_beginning_of_the_line() -> None:
     assert all(sentence[source] == sentence[target] for source, target in translation.alignment)
 
 
-def test_pieces_without_a_space_between_them_share_a_word() -> None:
+def test_segments_without_a_space_between_them_share_a_word() -> None:
     assert first_words("one two. three", ["one two.", "three"]) == [0, 2]
     assert first_words("一。二 三。四", ["一。", "二 三。", "四"]) == [0, 0, 1]
     assert first_words("x", ["\ufffd", "\ufffd"]) == [0, 0]
 
 
-def test_the_same_numbers_by_head() -> None:
+def test_alignments_by_head_equal_those_of_align() -> None:
     translator = random_translator()
     pairs = [("the lamp is on", "the door"), ("wait", "wait now")]
-    for found, expected in zip(translator.alignments_by_head(pairs), translator.align(pairs, FIRST), strict=True):
-        assert found[FIRST] == expected
-        assert json.dumps([list(link) for link in expected])
+    for links_by_head, expected in zip(
+        translator.alignments_by_head(pairs), translator.align(pairs, FIRST), strict=True
+    ):
+        assert links_by_head[FIRST] == expected
+        assert json.dumps([list(link) for link in links_of_first])

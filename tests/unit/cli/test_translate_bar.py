@@ -12,7 +12,7 @@ DONE = Translation(
     log_probability=0.0,
     score=0.0,
     alternatives=(),
-    pieces=0,
+    segments=0,
     cut=False,
     truncated=False,
     invalid_utf8=False,
@@ -26,20 +26,20 @@ def test_the_bar_moves_within_a_long_line(monkeypatch: pytest.MonkeyPatch, capfd
 
     def translations() -> Iterator[Translation]:
         yield DONE
-        for pieces in (0, 64, 128):
-            bar.on_progress(LineProgress(pieces=pieces, characters=pieces * 50, all_characters=10_000))
+        for segments in (0, 64, 128):
+            bar.on_progress(LineProgress(segments=segments, characters=segments * 50, all_characters=10_000))
             bar._progress.refresh()
         yield DONE
 
     assert list(bar.watch(translations())) == [DONE, DONE]
     shown = capfd.readouterr().err
     assert "1 lines (some engine)" in shown
-    for pieces in ("0 segments", "64 segments, ", "128 segments, "):
-        assert f"long line: {pieces}" in shown
+    for count in ("0 segments", "64 segments, ", "128 segments, "):
+        assert f"long line: {count}" in shown
 
 
 def test_no_bar_is_shown_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
     bar = _Bar("some engine")
-    bar.on_progress(LineProgress(pieces=0, characters=0, all_characters=10))
+    bar.on_progress(LineProgress(segments=0, characters=0, all_characters=10))
     assert list(bar.watch(iter([DONE]))) == [DONE]
     assert capfd.readouterr().err == ""

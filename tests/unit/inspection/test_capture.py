@@ -1,4 +1,4 @@
-"""Captured weights are those that the model computes with, whatever the model; heads can be switched off."""
+"""Captured weights equal those that each model computes with; heads can be switched off."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ def modules(built: Seq2Seq) -> list[nn.Module]:
     return [module for kind in KINDS for module in getattr(attentions, kind)]
 
 
-def each(captured: Captured) -> Iterator[tuple[str, AttentionArrays]]:
+def kinds_of(captured: Captured) -> Iterator[tuple[str, AttentionArrays]]:
     for kind in KINDS:
         arrays = getattr(captured, kind)
         if arrays is not None:
@@ -58,12 +58,12 @@ def each(captured: Captured) -> Iterator[tuple[str, AttentionArrays]]:
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-def test_every_model_gives_named_arrays_of_the_right_shape_whose_rows_sum_to_one(variant: str) -> None:
+def test_weights_of_every_model_have_the_right_shape_and_rows_that_sum_to_one(variant: str) -> None:
     for source, target, captured in zip(SOURCES, TARGETS, capture(model(variant), SOURCES, TARGETS), strict=True):
         S, T = len(source) + 1, len(target) + 1
         shapes = {"encoder_self": (S, S), "decoder_self": (T, T), "encoder_decoder": (T, S)}
         assert captured.target == tuple(target)
-        for kind, arrays in each(captured):
+        for kind, arrays in kinds_of(captured):
             assert arrays.weights.shape[2:] == shapes[kind]
             assert arrays.weights.dtype == np.float32
             np.testing.assert_allclose(arrays.weights.sum(-1), 1.0, atol=1e-5)
@@ -71,61 +71,61 @@ def test_every_model_gives_named_arrays_of_the_right_shape_whose_rows_sum_to_one
             assert (np.triu(captured.decoder_self.weights, 1) == 0).all()
 
 
-def test_architectures_have_the_attentions_that_their_papers_say() -> None:
+def test_architectures_have_the_kinds_of_attention_of_their_papers() -> None:
     def layers(variant: str) -> dict[str, tuple[int, ...]]:
         [captured] = capture(model(variant), SOURCES[:1], TARGETS[:1])
-        return {kind: arrays.weights.shape[:2] for kind, arrays in each(captured)}
+        return {kind: arrays.weights.shape[:2] for kind, arrays in kinds_of(captured)}
 
     universal = VARIANTS["universal, more steps in the decoder"]
     steps = layers("universal, more steps in the decoder")
     assert steps["encoder_self"] == (universal.encoder_steps, universal.heads)  # type: ignore[attr-defined]
     assert steps["decoder_self"] == steps["encoder_decoder"]
     for name, config in VARIANTS.items():
-        found = layers(name)
+        shapes = layers(name)
         match name.split(",")[0]:
             case "transformer":
-                assert list(found) == list(KINDS)
-                assert found["encoder_self"] == (config.encoder_layers, config.heads)  # type: ignore[attr-defined]
-                assert found["encoder_decoder"] == (config.decoder_layers, config.heads)  # type: ignore[attr-defined]
+                assert list(shapes) == list(KINDS)
+                assert shapes["encoder_self"] == (config.encoder_layers, config.heads)  # type: ignore[attr-defined]
+                assert shapes["encoder_decoder"] == (config.decoder_layers, config.heads)  # type: ignore[attr-defined]
             case "convolutional":
-                assert found == {"encoder_decoder": (config.decoder_layers, 1)}  # type: ignore[attr-defined]
+                assert shapes == {"encoder_decoder": (config.decoder_layers, 1)}  # type: ignore[attr-defined]
             case "recurrent":
                 attends = config.attention != "none"  # type: ignore[attr-defined]
-                assert found == ({"encoder_decoder": (1, 1)} if attends else {})
+                assert shapes == ({"encoder_decoder": (1, 1)} if attends else {})
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-def test_padding_of_a_batch_does_not_show(variant: str) -> None:
+def test_padding_of_a_batch_is_removed(variant: str) -> None:
     together = capture(model(variant), SOURCES, TARGETS)
-    for source, target, found in zip(SOURCES, TARGETS, together, strict=True):
+    for source, target, batched in zip(SOURCES, TARGETS, together, strict=True):
         [alone] = capture(model(variant), [source], [target])
-        for kind, arrays in each(alone):
-            weights = getattr(found, kind).weights
-            # With adaptive depth, a batch goes on until its last position has halted.
+        for kind, arrays in kinds_of(alone):
+            weights = getattr(batched, kind).weights
+            # With adaptive depth, a batch has as many steps as its last position to halt.
             np.testing.assert_allclose(weights[: len(arrays.weights)], arrays.weights, atol=2e-5)
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-def test_the_weights_are_those_that_the_fast_path_computes_with(variant: str) -> None:
-    """What the model's own kernel gave equals weights x values, of all calls and rows."""
-    given: list[tuple[Any, ...]] = []
+def test_the_weights_equal_those_of_the_fast_path(variant: str) -> None:
+    """For all calls and rows, the output of the model's kernel equals weights x values."""
+    recorded: list[tuple[Any, ...]] = []
     built = model(variant)
     hooks = [
-        module.register_forward_hook(lambda module, inputs, output: given.append((inputs, output)))
+        module.register_forward_hook(lambda module, inputs, output: recorded.append((inputs, output)))
         for module in modules(built)
         if isinstance(module, AttentionCore)
     ]
-    found = capture(built, SOURCES, TARGETS, details=True)
+    attention = capture(built, SOURCES, TARGETS, details=True)
     for hook in hooks:
         hook.remove()
-    calls, modules_of = iter(given), built.attentions()
-    # In the order of computation: the encoder's layers, then of each decoder layer its two.
+    calls, modules_of = iter(recorded), built.attentions()
+    # In the order of computation: the encoder's layers, then both attentions of each decoder layer.
     for kinds in (KINDS[:1], KINDS[1:]):
-        there = [kind for kind in kinds if any(isinstance(each, AttentionCore) for each in getattr(modules_of, kind))]
-        layers = len(getattr(found[0], there[0]).weights) if there else 0
-        for layer, kind in ((layer, kind) for layer in range(layers) for kind in there):
+        present = [kind for kind in kinds if any(isinstance(each, AttentionCore) for each in getattr(modules_of, kind))]
+        layers = len(getattr(attention[0], present[0]).weights) if present else 0
+        for layer, kind in ((layer, kind) for layer in range(layers) for kind in present):
             inputs, output = next(calls)
-            for row, captured in enumerate(found):
+            for row, captured in enumerate(attention):
                 arrays = getattr(captured, kind)
                 T, S = arrays.weights.shape[2:]
                 product = torch.from_numpy(arrays.weights[layer]) @ inputs[2][row, :, :S]
@@ -135,10 +135,10 @@ def test_the_weights_are_those_that_the_fast_path_computes_with(variant: str) ->
 
 
 @pytest.mark.parametrize("variant", ["transformer, relative", "transformer, rotary", "universal, fixed"])
-def test_details_say_how_the_weights_come_about(variant: str) -> None:
-    """softmax(q·k/√K + bias) and the norm of what is read."""
+def test_weights_can_be_computed_from_the_details(variant: str) -> None:
+    """softmax(q·k/√K + bias), and the norm of the output."""
     [captured] = capture(model(variant), SOURCES[:1], TARGETS[:1], details=True)
-    for kind, arrays in each(captured):
+    for kind, arrays in kinds_of(captured):
         details = arrays.details
         assert details is not None
         scores = details.query @ details.key.swapaxes(-1, -2) / np.sqrt(details.query.shape[-1])
@@ -154,7 +154,7 @@ def test_details_say_how_the_weights_come_about(variant: str) -> None:
 
 
 def test_parity_with_torch_multihead_attention() -> None:
-    """The first encoder layer's weights, from an implementation that is not ours."""
+    """The weights of the first encoder layer equal those of an independent implementation."""
     built = model("transformer, " + next(n.split(", ", 1)[1] for n in VARIANTS if n.startswith("transformer")))
     assert isinstance(built, Transformer)
     ours = built.encoder.layers[0].self_attention
@@ -171,7 +171,7 @@ def test_parity_with_torch_multihead_attention() -> None:
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-def test_looking_leaves_the_model_as_it_was(variant: str) -> None:
+def test_a_capture_leaves_the_model_unchanged(variant: str) -> None:
     built = model(variant).train()
     before = {name: value.clone() for name, value in built.state_dict().items()}
     capture(built, SOURCES)
@@ -183,7 +183,7 @@ def test_looking_leaves_the_model_as_it_was(variant: str) -> None:
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
 
 
-def test_hooks_are_gone_after_an_error() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     built = model("transformer, rotary")
     with pytest.raises(IndexError):
         capture(built, [[1_000_000]], [[5]])
@@ -191,53 +191,53 @@ def test_hooks_are_gone_after_an_error() -> None:
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-def test_without_a_target_it_is_the_models_own(variant: str) -> None:
-    """The same output as the search of the translator with a beam of 1."""
+def test_the_default_target_is_the_output_of_greedy_search(variant: str) -> None:
+    """It equals the output of the translator with a beam of 1."""
     built = model(variant)
     batch = collate(SOURCES, TARGETS)
-    found = greedy_outputs(built, SOURCES)
+    outputs = greedy_outputs(built, SOURCES)
     with inference([built]):
-        engine = SingleModel(built)
-        state = engine.start(batch.source, batch.source_mask)
+        stepper = SingleModel(built)
+        state = stepper.start(batch.source, batch.source_mask)
         lengths = [len(source) for source in SOURCES]
-        expected = greedy_search(engine, state, lengths, SearchConfig(beam=1), torch.device("cpu"), [[]] * 3)
-    assert [output.tokens for output in found] == [hypothesis.tokens for hypothesis in expected]
-    for output, hypothesis in zip(found, expected, strict=True):
+        expected = greedy_search(stepper, state, lengths, SearchConfig(beam=1), torch.device("cpu"), [[]] * 3)
+    assert [output.tokens for output in outputs] == [hypothesis.tokens for hypothesis in expected]
+    for output, hypothesis in zip(outputs, expected, strict=True):
         assert output.log_probability == pytest.approx(hypothesis.log_probability, abs=1e-3)
-    assert [each.target for each in capture(built, SOURCES)] == [output.tokens for output in found]
+    assert [each.target for each in capture(built, SOURCES)] == [output.tokens for output in outputs]
 
 
 @contextmanager
 def projection_zeroed(built: Seq2Seq, head: Head) -> Iterator[None]:
-    """Another way to silence a head of a Transformer: its columns of W^O are zero."""
+    """Switch off a head of a Transformer in another way: set its columns of W^O to zero."""
     assert isinstance(built, Transformer)
     layers: Any = built.encoder.layers if head.kind == "encoder_self" else built.decoder.layers
     attention = layers[head.layer]
     attention = attention.memory_attention if head.kind == "encoder_decoder" else attention.self_attention
     width = attention.value.out_features // attention.heads
     columns = attention.output.weight.data[:, head.head * width : (head.head + 1) * width]
-    kept = columns.clone()
+    original = columns.clone()
     columns.zero_()
     yield
-    columns.copy_(kept)
+    columns.copy_(original)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_head_that_is_off_says_nothing(kind: Any) -> None:
+def test_the_output_of_a_head_that_is_off_is_zero(kind: Any) -> None:
     built = model("transformer, rotary")
     head = Head(kind, 0, 1)
     [source], [target] = SOURCES[:1], TARGETS[:1]
     with heads_off(built, [[head]]):
-        found = target_log_probabilities(built, [source], [target])
+        log_probabilities = target_log_probabilities(built, [source], [target])
     with projection_zeroed(built, head):
         expected = target_log_probabilities(built, [source], [target])
-    assert found == pytest.approx(expected, abs=1e-4)
-    assert found != pytest.approx(target_log_probabilities(built, [source], [target]), abs=1e-4)
+    assert log_probabilities == pytest.approx(expected, abs=1e-4)
+    assert log_probabilities != pytest.approx(target_log_probabilities(built, [source], [target]), abs=1e-4)
 
 
 @pytest.mark.parametrize("variant", ["transformer, relative", "universal, fixed", "recurrent, gru", "convolutional"])
-def test_each_row_of_a_batch_misses_its_own_head(variant: str) -> None:
-    """All heads at once, in rows of one batch, equal to one after the other."""
+def test_a_different_head_can_be_off_in_each_row(variant: str) -> None:
+    """Switching off a head per row of one batch equals switching them off one after the other."""
     name = next(each for each in sorted(VARIANTS) if each.startswith(variant))
     built = model(name)
     [captured] = capture(built, SOURCES[:1], TARGETS[:1])
@@ -245,39 +245,39 @@ def test_each_row_of_a_batch_misses_its_own_head(variant: str) -> None:
     assert heads
     ablated, with_all = without_each(built, SOURCES[0], TARGETS[0], heads)
     assert [each.head for each in ablated] == heads
-    for found in ablated:
-        with heads_off(built, [[found.head]]):
+    for result in ablated:
+        with heads_off(built, [[result.head]]):
             [alone] = greedy_outputs(built, SOURCES[:1])
             [log_probability] = target_log_probabilities(built, SOURCES[:1], TARGETS[:1])
-        assert found.log_probability == pytest.approx(log_probability, abs=1e-3)
-        assert found.output == alone.tokens
-    [whole] = target_log_probabilities(built, SOURCES[:1], TARGETS[:1])
+        assert result.log_probability == pytest.approx(log_probability, abs=1e-3)
+        assert result.output == alone.tokens
+    [log_probability_with_all] = target_log_probabilities(built, SOURCES[:1], TARGETS[:1])
     assert with_all == greedy_outputs(built, SOURCES[:1])[0].tokens
-    assert any(abs(found.log_probability - whole) > 1e-3 for found in ablated)
+    assert any(abs(result.log_probability - log_probability_with_all) > 1e-3 for result in ablated)
 
 
-def test_details_of_a_recurrent_attention_are_not_there() -> None:
+def test_a_recurrent_attention_has_no_details() -> None:
     name = next(each for each in sorted(VARIANTS) if each.startswith("recurrent, ") and "none" not in each)
     [captured] = capture(model(name), SOURCES[:1], TARGETS[:1], details=True)
     assert captured.encoder_decoder is not None
     assert captured.encoder_decoder.details is None
 
 
-def test_a_model_without_attention_says_so() -> None:
+def test_a_model_without_attention_is_an_error() -> None:
     size = tokenizer().source_size
     without = build_model(
         replace(VARIANTS["recurrent, lstm, one vector"], source_vocabulary=size, target_vocabulary=size)
     )
     translator = Translator.from_parts([without], tokenizer())
-    with pytest.raises(ModelError, match="has no attention: there is nothing to see"):
+    with pytest.raises(ModelError, match="has no attention, so there is nothing to show"):
         translator.attention("the lamp", "door")
-    with pytest.raises(ModelError, match="has no attention: there are no heads"):
+    with pytest.raises(ModelError, match="has no attention, so it has no heads"):
         translator.measure_heads([("the lamp", "door")])
-    with pytest.raises(UserError, match="nothing to align words by"):
+    with pytest.raises(UserError, match="so it cannot align words"):
         translator.alignments_by_head([("the lamp", "door")])
 
 
-def test_what_is_too_long_is_refused_before_it_is_translated() -> None:
+def test_a_text_that_is_too_long_is_refused_before_it_is_translated() -> None:
     translator, engine = copy_translator(max_source_tokens=5)
     with pytest.raises(UserError, match=r"the text has .* at most 5"):
         translator.attention("the lamp is on " * 1000)
@@ -285,6 +285,6 @@ def test_what_is_too_long_is_refused_before_it_is_translated() -> None:
     assert translator.fits([("the lamp", "wait"), ("wait", "the lamp is on now, the door is open")]) == [True, False]
 
 
-def test_an_ensemble_has_no_attention_of_its_own() -> None:
-    with pytest.raises(UserError, match="of one model"):
+def test_attention_of_an_ensemble_is_not_available() -> None:
+    with pytest.raises(UserError, match="for one model"):
         random_translator(models=2).attention("the lamp", "door")

@@ -13,7 +13,7 @@ from dragoman.layers.positions import OneHotPositions
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.registry import preset, read_model_config
 from dragoman.models.transformer import Transformer, build_transformer
-from dragoman.native import obstacle
+from dragoman.native import unsupported_reason
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.settings import apply_overrides, to_mapping
 from tests.support.tiny import tiny
@@ -205,7 +205,7 @@ def test_shape_in_words() -> None:
     ],
 )
 def test_the_compiled_engine_says_what_it_does_not_take(changes: dict[str, Any], reason: str | None) -> None:
-    assert obstacle(dataclasses.replace(tiny(8, 8, joint=True), **changes)) == reason
+    assert unsupported_reason(dataclasses.replace(tiny(8, 8, joint=True), **changes)) == reason
 
 
 # Tying, embeddings, initialisation

@@ -1,4 +1,4 @@
-"""What the extension module is told about a model: names, ids and epsilon come from Python, and none has a default."""
+"""Settings passed to the extension module: all names, ids and the epsilon come from Python, without defaults."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from dragoman.models.storage import load_model
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import open_weights
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
-from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, searcher, write
+from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, native_backend, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
@@ -26,10 +26,10 @@ SPECIAL_TOKENS: dict[str, Any] = {"bos": BOS, "eos": EOS, "never_generated": NEV
 SOURCE, TARGET, PREFIX = [5, 9, 33, EOS], [7, 40, 8], [10, 11]
 
 
-def engine(
+def native_model(
     directory: Path, settings: dict[str, Any] | None = None, special_tokens: dict[str, Any] | None = None
 ) -> Any:
-    """The model in `directory` as the extension module has it, in float32."""
+    """Load the model in `directory` into the extension module, in float32."""
     with open_weights(directory, load_description(directory).model) as file:
         weights = {name: file.read(name) for name in file.names}
     return BUILDS[0].module.Model(
@@ -41,7 +41,7 @@ def engine(
 
 
 def search(model: Any, *, minimum: int = 0, maximum: int = 12) -> list[int]:
-    """The tokens after PREFIX of the best output of SOURCE."""
+    """Return the tokens after PREFIX of the best output for SOURCE."""
     [[(tokens, *_)]] = model.search(
         sources=[SOURCE],
         prefixes=[PREFIX],
@@ -63,9 +63,9 @@ def search(model: Any, *, minimum: int = 0, maximum: int = 12) -> list[int]:
 @pytest.mark.parametrize("key", ["norm", "norm_placement", "activation", "positions", "tied_embeddings"])
 @pytest.mark.parametrize("name", ["abacus", "", "batch", "relative"])
 def test_an_unknown_name_is_an_error(tmp_path: Path, key: str, name: str) -> None:
-    write(tmp_path)
+    write_model(tmp_path)
     with pytest.raises(ValueError, match=f"^unknown {key} '{name}'$"):
-        engine(tmp_path, SETTINGS | {key: name})
+        native_model(tmp_path, SETTINGS | {key: name})
 
 
 def test_an_unknown_precision_is_an_error() -> None:
@@ -79,20 +79,20 @@ USED += ["max_positions", "norm", "norm_placement", "norm_epsilon", "activation"
 
 @pytest.mark.parametrize("key", USED)
 def test_a_missing_setting_is_an_error(tmp_path: Path, key: str) -> None:
-    write(tmp_path)
-    with pytest.raises(ValueError, match=f"^the settings lack {key}$"):
-        engine(tmp_path, {name: value for name, value in SETTINGS.items() if name != key})
+    write_model(tmp_path)
+    with pytest.raises(ValueError, match=f"^the setting {key} is missing$"):
+        native_model(tmp_path, {name: value for name, value in SETTINGS.items() if name != key})
 
 
 @pytest.mark.parametrize("key", SPECIAL_TOKENS)
-def test_a_missing_or_impossible_special_token_is_an_error(tmp_path: Path, key: str) -> None:
-    write(tmp_path)
-    with pytest.raises(ValueError, match=f"^the settings lack {key}$"):
-        engine(tmp_path, special_tokens={name: value for name, value in SPECIAL_TOKENS.items() if name != key})
+def test_a_missing_or_invalid_special_token_is_an_error(tmp_path: Path, key: str) -> None:
+    write_model(tmp_path)
+    with pytest.raises(ValueError, match=f"^the setting {key} is missing$"):
+        native_model(tmp_path, special_tokens={name: value for name, value in SPECIAL_TOKENS.items() if name != key})
     for token in (-1, 70):
         wrong = [token] if key == "never_generated" else token
         with pytest.raises(ValueError, match="a special token is not in the target vocabulary"):
-            engine(tmp_path, special_tokens=SPECIAL_TOKENS | {key: wrong})
+            native_model(tmp_path, special_tokens=SPECIAL_TOKENS | {key: wrong})
 
 
 @pytest.mark.parametrize(
@@ -105,15 +105,13 @@ def test_a_missing_or_impossible_special_token_is_an_error(tmp_path: Path, key: 
         ({"norm_epsilon": 0.0}, "norm_epsilon must be above 0"),
     ],
 )
-def test_settings_that_its_memory_does_not_allow_are_refused(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    write(tmp_path)
+def test_unsupported_settings_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    write_model(tmp_path)
     with pytest.raises(ValueError, match=f"^{message}$"):
-        engine(tmp_path, SETTINGS | changes)
+        native_model(tmp_path, SETTINGS | changes)
 
 
-def changed(field: str, name: str) -> TransformerConfig:
+def config_with(field: str, name: str) -> TransformerConfig:
     changes: dict[str, Any] = {field: name}
     return replace(CONFIG, **changes)
 
@@ -128,16 +126,16 @@ def choices(field: str) -> list[str]:
         (field, name)
         for field in ("norm", "norm_placement", "activation", "positions", "tied_embeddings")
         for name in choices(field)
-        if native.obstacle(changed(field, name)) is None
+        if native.unsupported_reason(config_with(field, name)) is None
     ],
 )
-def test_every_name_that_is_not_refused_is_known(tmp_path: Path, field: str, name: str) -> None:
-    config = write(tmp_path, {field: name})
-    assert np.isfinite(searcher(tmp_path, config).logits(SOURCE[:-1], TARGET)).all()
+def test_every_supported_choice_of_a_setting_is_implemented(tmp_path: Path, field: str, name: str) -> None:
+    config = write_model(tmp_path, {field: name})
+    assert np.isfinite(native_backend(tmp_path, config).logits(SOURCE[:-1], TARGET)).all()
 
 
-def in_torch(directory: Path, epsilon: float) -> NDArray[np.float32]:
-    """Logits [T + 1, V], with another epsilon in every norm."""
+def torch_logits(directory: Path, epsilon: float) -> NDArray[np.float32]:
+    """Return the logits [T + 1, V] with the given epsilon in every norm."""
     model = load_model(directory)
     for module in model.modules():
         if isinstance(module, LayerNorm):
@@ -149,13 +147,14 @@ def in_torch(directory: Path, epsilon: float) -> NDArray[np.float32]:
     return logits
 
 
-def test_norms_use_the_epsilon_that_python_gives(tmp_path: Path) -> None:
-    write(tmp_path)
+def test_norms_use_the_epsilon_passed_from_python(tmp_path: Path) -> None:
+    write_model(tmp_path)
     near, far = (
-        engine(tmp_path, SETTINGS | {"norm_epsilon": epsilon}).logits(SOURCE, TARGET) for epsilon in (NORM_EPSILON, 0.5)
+        native_model(tmp_path, SETTINGS | {"norm_epsilon": epsilon}).logits(SOURCE, TARGET)
+        for epsilon in (NORM_EPSILON, 0.5)
     )
-    np.testing.assert_allclose(near, in_torch(tmp_path, NORM_EPSILON), atol=1e-3)
-    np.testing.assert_allclose(far, in_torch(tmp_path, 0.5), atol=1e-3)
+    np.testing.assert_allclose(near, torch_logits(tmp_path, NORM_EPSILON), atol=1e-3)
+    np.testing.assert_allclose(far, torch_logits(tmp_path, 0.5), atol=1e-3)
     assert np.abs(near - far).max() > 0.1
 
 
@@ -166,43 +165,43 @@ def test_torch_builds_its_norms_with_the_same_epsilon() -> None:
         assert epsilons == {NORM_EPSILON}
 
 
-def test_an_output_begins_after_the_bos_that_python_gives(tmp_path: Path) -> None:
-    write(tmp_path)
-    usual, other = engine(tmp_path), engine(tmp_path, special_tokens=SPECIAL_TOKENS | {"bos": TARGET[0]})
+def test_an_output_begins_with_the_bos_passed_from_python(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    usual, other = native_model(tmp_path), native_model(tmp_path, special_tokens=SPECIAL_TOKENS | {"bos": TARGET[0]})
     assert not np.array_equal(usual.logits(SOURCE, [])[0], other.logits(SOURCE, [])[0])
 
 
-def test_an_output_ends_at_the_eos_that_python_gives(tmp_path: Path) -> None:
-    write(tmp_path)
-    end = search(engine(tmp_path), minimum=6)[0]
+def test_an_output_ends_with_the_eos_passed_from_python(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    end = search(native_model(tmp_path), minimum=6)[0]
     excluded = [*NEVER_GENERATED, EOS]
-    other = search(engine(tmp_path, special_tokens={"bos": BOS, "eos": end, "never_generated": excluded}))
+    other = search(native_model(tmp_path, special_tokens={"bos": BOS, "eos": end, "never_generated": excluded}))
     assert other == []
 
 
-def test_tokens_that_python_excludes_are_never_generated(tmp_path: Path) -> None:
-    write(tmp_path)
-    first = search(engine(tmp_path), minimum=6)[0]
+def test_excluded_tokens_are_never_generated(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    first = search(native_model(tmp_path), minimum=6)[0]
     excluded = [*NEVER_GENERATED, first]
-    found = search(engine(tmp_path, special_tokens=SPECIAL_TOKENS | {"never_generated": excluded}), minimum=12)
-    assert len(PREFIX) + len(found) == 12
-    assert not set(found) & set(excluded)
+    output = search(native_model(tmp_path, special_tokens=SPECIAL_TOKENS | {"never_generated": excluded}), minimum=12)
+    assert len(PREFIX) + len(output) == 12
+    assert not set(output) & set(excluded)
 
 
 @pytest.mark.parametrize(
     ("always", "likely", "starts", "message"),
     [
-        ([4], [5], [0, 1], "without the end"),
+        ([4], [5], [0, 1], "does not allow the end-of-sentence token"),
         ([EOS, 70], [5], [0, 1], "vocabulary"),
         ([EOS], [-1], [0, 1], "vocabulary"),
-        ([EOS], [5, 6], [0, 1], "follow"),
-        ([EOS], [5, 6], [0, 3, 2], "follow"),
-        ([EOS], [5, 6], [], "follow"),
+        ([EOS], [5, 6], [0, 1], "not consecutive"),
+        ([EOS], [5, 6], [0, 3, 2], "not consecutive"),
+        ([EOS], [5, 6], [], "not consecutive"),
     ],
 )
-def test_a_shortlist_that_search_cannot_use_is_refused(
+def test_an_invalid_shortlist_is_refused(
     tmp_path: Path, always: list[int], likely: list[int], starts: list[int], message: str
 ) -> None:
-    write(tmp_path)
+    write_model(tmp_path)
     with pytest.raises(ValueError, match=message):
-        engine(tmp_path).shortlist(always, likely, starts)
+        native_model(tmp_path).shortlist(always, likely, starts)

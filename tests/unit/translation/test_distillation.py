@@ -1,4 +1,4 @@
-"""A corpus of a model's own translations."""
+"""Distillation: a corpus of a model's own translations."""
 
 from pathlib import Path
 
@@ -11,20 +11,20 @@ from dragoman.translation.distillation import distill, distinct_sources, write_p
 from tests.support.small_translator import copy_translator
 
 
-def test_sources_are_taken_once_and_with_text() -> None:
+def test_sources_are_distinct_and_have_text() -> None:
     pairs = [Pair("b", "1"), Pair(" ", "2"), Pair("a", "3"), Pair("b", "4"), Pair("", "5")]
     assert distinct_sources(pairs) == ["b", "a"]
 
 
-def test_what_was_split_cut_short_or_empty_is_left_out() -> None:
+def test_split_truncated_and_empty_translations_are_left_out() -> None:
     translator, _ = copy_translator(max_source_tokens=12)
     sources = ["the lamp", "turn the lamp on now. " * 3, "open the door now please", "\0", "off"]
     done: list[int] = []
     search = SearchConfig(beam=1, max_length_factor=0, max_length_offset=4)
     tokens = [len(row) for row in translator.tokenizer.encode_source(["the lamp", "open the door now please", "off"])]
     assert tokens[1] > 4 >= max(tokens[0], tokens[2])
-    found = distill(translator, sources, search=search, on_progress=done.append)
-    assert found == [Pair("the lamp", "the lamp"), Pair("off", "off")]
+    pairs = distill(translator, sources, search=search, on_progress=done.append)
+    assert pairs == [Pair("the lamp", "the lamp"), Pair("off", "off")]
     assert done == [1, 2, 3, 4, 5]
 
 

@@ -1,4 +1,4 @@
-"""The command that compiles the engine names what dragoman was installed from."""
+"""The command that compiles the native engine names the source from which dragoman was installed."""
 
 import importlib.metadata
 import json
@@ -13,7 +13,7 @@ COMMAND = "-m pip install --no-cache-dir --force-reinstall --no-deps"
 
 
 class Recorded:
-    """An installed distribution with this in direct_url.json."""
+    """An installed distribution with a given direct_url.json."""
 
     def __init__(self, origin: dict[str, Any] | None) -> None:
         self.origin = origin
@@ -24,19 +24,19 @@ class Recorded:
 
 
 @pytest.mark.parametrize(
-    ("origin", "named"),
+    ("origin", "source"),
     [
-        (None, ", and what you named when you installed it"),
+        (None, ", followed by what you named when you installed it"),
         ({"url": "file:///a/dragoman-0.1.0.tar.gz", "archive_info": {}}, " file:///a/dragoman-0.1.0.tar.gz"),
         ({"url": "file:///a", "dir_info": {"editable": True}}, " --editable file:///a"),
         ({"url": "file:///a;b", "dir_info": {}}, " 'file:///a;b'"),
         ({"url": "https://host/a.git", "vcs_info": {"vcs": "git", "commit_id": "12"}}, " git+https://host/a.git@12"),
     ],
 )
-def test_the_command(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, named: str) -> None:
+def test_the_command(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, source: str) -> None:
     monkeypatch.setattr(native, "builds", list)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Recorded(origin))
-    assert f"{COMMAND}{named})" in select_engine().reason
+    assert select_engine().reason.endswith(f"{COMMAND}{source}")
 
 
 def test_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:

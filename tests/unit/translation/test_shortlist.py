@@ -1,4 +1,4 @@
-"""The shortlist: what is learnt, what is stored, and a search that keeps to it."""
+"""Shortlists: learning, storage, and search within a shortlist."""
 
 import json
 import math
@@ -32,22 +32,31 @@ from dragoman.text.subwords import EOS
 from dragoman.translation.shortlist import Shortlist, learn_shortlist
 from dragoman.translation.shortlist_learning import ShortlistCorpus
 from dragoman.translation.translator import Translator
-from tests.support.native_models import BUILDS, SOURCES, assert_same, pieces, searcher, translator_directory, write
+from tests.support.native_models import (
+    BUILDS,
+    NOT_INSTALLED,
+    SOURCES,
+    assert_same,
+    native_backend,
+    search_inputs,
+    translator_directory,
+    write_model,
+)
 from tests.support.small_translator import tokenizer
 from tests.support.tiny import tiny
 
 WORDS = 12
 
 
-def lexicon(pairs: int = 300) -> tuple[list[list[int]], list[list[int]]]:
-    """Sentences of words 10 to 21, translated word by word by adding 20, in another order."""
+def corpus(pairs: int = 300) -> tuple[list[list[int]], list[list[int]]]:
+    """Return sentences of words 10 to 21, and their translations: each word plus 20, in random order."""
     generator = np.random.default_rng(0)
     sources = [generator.integers(10, 10 + WORDS, generator.integers(1, 7)).tolist() for _ in range(pairs)]
     return sources, [generator.permutation([word + 20 for word in source]).tolist() for source in sources]
 
 
 def learn(likely: int = 1, frequent: int = 0, joint: bool = False) -> Shortlist:
-    sources, targets = lexicon()
+    sources, targets = corpus()
     return learn_shortlist(
         sources,
         targets,
@@ -60,27 +69,27 @@ def learn(likely: int = 1, frequent: int = 0, joint: bool = False) -> Shortlist:
     )
 
 
-def test_words_find_their_translations() -> None:
+def test_translations_of_words_are_found() -> None:
     shortlist = learn()
     for word in range(10, 10 + WORDS):
         assert shortlist.allowed([word], []) == [EOS, 5, word + 20]
     assert shortlist.allowed([11, 15, 11, 49], [44]) == [EOS, 5, 31, 35, 44]
 
 
-def test_a_joint_vocabulary_may_copy() -> None:
+def test_a_joint_vocabulary_allows_copying() -> None:
     assert learn(joint=True).allowed([10, 49], []) == [EOS, 5, 10, 30, 49]
 
 
 def test_frequent_words_are_always_allowed() -> None:
-    _, targets = lexicon()
+    _, targets = corpus()
     counts = np.bincount(np.concatenate([np.array(row) for row in targets]))
     most = np.argsort(-counts, kind="stable")[:3].tolist()
     assert learn(frequent=3).allowed([], []) == sorted([EOS, 5, *most])
 
 
 def test_expectation_maximisation_by_hand() -> None:
-    """ "b" goes with "y" as soon as "a" is known to go with "x"; the likelihood never falls (Brown et al., 1993)."""
-    heard: list[float] = []
+    """ "a" is learned to translate to "x", hence "b" to "y"; the likelihood never decreases (Brown et al., 1993)."""
+    likelihoods: list[float] = []
     shortlist = learn_shortlist(
         [[10, 11], [10], []],
         [[20, 21], [20], [22]],
@@ -89,13 +98,13 @@ def test_expectation_maximisation_by_hand() -> None:
         special=[],
         likely=1,
         frequent=0,
-        on_progress=lambda number, likelihood: heard.append(likelihood),
+        on_progress=lambda number, likelihood: likelihoods.append(likelihood),
     )
     assert shortlist.allowed([10], []) == [EOS, 20]
     assert shortlist.allowed([11], []) == [EOS, 21]
-    # At first p(x|a) = p(y|a) = 1/2, and so for b: each of the three target tokens is explained by 1/2.
-    assert heard[0] == pytest.approx(math.log(0.5))
-    assert heard == sorted(heard)
+    # In the first iteration all probabilities are 1/2, and so is the likelihood of each of the three target tokens.
+    assert likelihoods[0] == pytest.approx(math.log(0.5))
+    assert likelihoods == sorted(likelihoods)
 
 
 def described(source: int = 50, target: int = 50) -> ModelDescription:
@@ -105,7 +114,7 @@ def described(source: int = 50, target: int = 50) -> ModelDescription:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """What of a model directory is looked at here."""
+    """A model directory with config.json only."""
     save_description(tmp_path, described())
     return tmp_path
 
@@ -114,7 +123,7 @@ def load(directory: Path) -> Shortlist:
     return Shortlist.load(directory, load_description(directory))
 
 
-def test_stored_with_the_model(model: Path) -> None:
+def test_a_shortlist_is_stored_in_the_model_directory(model: Path) -> None:
     with pytest.raises(UserError, match="dragoman shortlist"):
         load(model)
     learn(likely=3).save(model)
@@ -125,12 +134,12 @@ def test_stored_with_the_model(model: Path) -> None:
             load(model)
 
 
-def test_a_shortlist_that_was_changed_is_refused(model: Path) -> None:
+def test_a_shortlist_with_changed_bytes_is_refused(model: Path) -> None:
     learn(likely=3).save(model)
     data = (model / SHORTLIST_FILE).read_bytes()
-    for place in range(0, len(data), 7):
+    for offset in range(0, len(data), 7):
         flipped = bytearray(data)
-        flipped[place] ^= 4
+        flipped[offset] ^= 4
         (model / SHORTLIST_FILE).write_bytes(flipped)
         with pytest.raises(ModelError, match=r"damaged: its bytes are not those .*: *|dragoman shortlist"):
             load(model)
@@ -146,50 +155,50 @@ FITTING["likely"] %= 50
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"always": np.array([5, EOS])}, "not in order"),
-        ({"always": np.array([EOS, EOS])}, "not in order"),
+        ({"always": np.array([5, EOS])}, "not in ascending order"),
+        ({"always": np.array([EOS, EOS])}, "not in ascending order"),
         ({"always": np.array([5])}, "another vocabulary"),
         ({"always": np.array([EOS, 50])}, "another vocabulary"),
         ({"always": np.array([-1, EOS])}, "another vocabulary"),
         ({"always": np.array([], dtype=np.int64)}, "another vocabulary"),
-        ({"always": np.array([[EOS, 5]])}, "always is not a row of whole numbers"),
-        ({"always": np.array([3.0, 5.0])}, "always is not a row of whole numbers"),
-        ({"likely": np.full(50, np.nan)}, "likely is not a row of whole numbers"),
+        ({"always": np.array([[EOS, 5]])}, "always is not a one-dimensional array of 64-bit integers"),
+        ({"always": np.array([3.0, 5.0])}, "always is not a one-dimensional array of 64-bit integers"),
+        ({"likely": np.full(50, np.nan)}, "likely is not a one-dimensional array of 64-bit integers"),
         ({"likely": np.full(50, 2**62)}, "another vocabulary"),
-        ({"likely": np.zeros(49, dtype=np.int64)}, "overlap, or leave something out"),
-        ({"starts": np.arange(51)[::-1].copy()}, "overlap, or leave something out"),
-        ({"starts": np.full(51, 7)}, "overlap, or leave something out"),
-        ({"starts": np.array([0, 9, 8, *range(3, 51)])}, "overlap, or leave something out"),
-        ({"starts": np.array(3)}, "starts is not a row of whole numbers"),
-        ({"starts": np.arange(51, dtype=np.int32)}, "starts is not a row of whole numbers"),
-        ({"starts": None}, "it lacks starts"),
+        ({"likely": np.zeros(49, dtype=np.int64)}, "overlap or have gaps"),
+        ({"starts": np.arange(51)[::-1].copy()}, "overlap or have gaps"),
+        ({"starts": np.full(51, 7)}, "overlap or have gaps"),
+        ({"starts": np.array([0, 9, 8, *range(3, 51)])}, "overlap or have gaps"),
+        ({"starts": np.array(3)}, "starts is not a one-dimensional array of 64-bit integers"),
+        ({"starts": np.arange(51, dtype=np.int32)}, "starts is not a one-dimensional array of 64-bit integers"),
+        ({"starts": None}, "the array starts is missing"),
         ({"starts": np.arange(50)}, "another vocabulary, of 49 source subwords"),
     ],
 )
-@pytest.mark.parametrize("digest", ["of an earlier version", "listed by a stranger"])
-def test_a_shortlist_that_cannot_be_is_refused(model: Path, changes: dict[str, Any], message: str, digest: str) -> None:
+@pytest.mark.parametrize("digest", ["without digests", "with digests"])
+def test_an_invalid_shortlist_is_refused(model: Path, changes: dict[str, Any], message: str, digest: str) -> None:
     arrays = {name: values for name, values in (FITTING | changes).items() if values is not None}
     (model / SHORTLIST_FILE).write_bytes(save(arrays))
-    if digest == "listed by a stranger":
+    if digest == "with digests":
         save_description(model, described())
     else:
         config = json.loads((model / CONFIG_FILE).read_text())
         (model / CONFIG_FILE).write_text(json.dumps(config | {"format": 1}))
-    with pytest.raises(ModelError, match=rf"damaged: .*{message}.*; learn it anew with `dragoman shortlist`$"):
+    with pytest.raises(ModelError, match=rf"damaged: .*{message}.*; learn it again with `dragoman shortlist`$"):
         load(model)
     (model / SHORTLIST_FILE).write_bytes(save(FITTING))
-    if digest == "of an earlier version":
+    if digest == "without digests":
         load(model)
 
 
-def test_a_shortlist_beside_a_file_that_does_not_list_it_is_refused(model: Path) -> None:
-    """As after an end between the two writings, or a copy from another directory."""
+def test_a_shortlist_that_config_json_does_not_list_is_refused(model: Path) -> None:
+    """It may have been copied from another directory, or the process ended before config.json was written."""
     (model / SHORTLIST_FILE).write_bytes(save(FITTING))
-    with pytest.raises(ModelError, match=r"config\.json does not list it; learn it anew with `dragoman shortlist`$"):
+    with pytest.raises(ModelError, match=r"config\.json does not list it; learn it again with `dragoman shortlist`$"):
         load(model)
 
 
-def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> None:
+def test_a_shortlist_is_learned_from_pairs_that_fit_the_model(tmp_path: Path) -> None:
     directory = translator_directory(tmp_path)
     pairs = [
         Pair("the lamp", "door"),
@@ -201,11 +210,11 @@ def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> N
     corpus = ShortlistCorpus.encode(directory, iter(pairs))
     assert (len(corpus.sources), corpus.too_long, corpus.longest) == (2, 1, 12)
     assert corpus.targets == tokenizer().encode_target(["door", "off"])
-    heard: list[int] = []
-    shortlist = corpus.learn(likely=3, frequent=0, on_progress=lambda number, _: heard.append(number))
-    assert heard == [1, 2, 3, 4, 5]
+    iterations: list[int] = []
+    shortlist = corpus.learn(likely=3, frequent=0, on_progress=lambda number, _: iterations.append(number))
+    assert iterations == [1, 2, 3, 4, 5]
     [on], [off] = tokenizer().encode_source(["on"]), tokenizer().encode_target(["off"])
-    # A joint vocabulary may copy.
+    # A joint vocabulary allows copying.
     assert {*off, *on} <= set(shortlist.allowed(on, []))
     shortlist.save(directory)
     assert load(directory).allowed(on, [])
@@ -214,7 +223,7 @@ def test_a_shortlist_is_learnt_from_what_the_model_can_take(tmp_path: Path) -> N
 
 
 class Restricted(SingleModel):
-    """A model that knows of some target tokens only."""
+    """A model whose other target tokens have probability 0."""
 
     def __init__(self, model: Seq2Seq, allowed: list[int]) -> None:
         super().__init__(model)
@@ -222,39 +231,41 @@ class Restricted(SingleModel):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, state = self.models[0].step(token, state)
-        some = torch.full_like(logits, -math.inf)
-        some[:, self.allowed] = logits[:, self.allowed]
-        return some.log_softmax(-1), state
+        restricted = torch.full_like(logits, -math.inf)
+        restricted[:, self.allowed] = logits[:, self.allowed]
+        return restricted.log_softmax(-1), state
 
 
-needs_engine = pytest.mark.skipif(not BUILDS, reason="the compiled engine is not installed: no C++ compiler was found")
+needs_engine = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
 
 @needs_engine
 @pytest.mark.parametrize("beam", [1, 4])
-def test_search_within_a_shortlist_is_that_of_torch(tmp_path: Path, beam: int) -> None:
-    config = write(tmp_path, {"target_vocabulary": 131, "tied_embeddings": "none", "attention_bias": True})
+def test_search_within_a_shortlist_equals_the_torch_search(tmp_path: Path, beam: int) -> None:
+    config = write_model(tmp_path, {"target_vocabulary": 131, "tied_embeddings": "none", "attention_bias": True})
     generator = np.random.default_rng(1)
     always = np.array([EOS, *range(4, 60, 7)])
     likely = generator.integers(60, 131, 70 * 9)
     shortlist = Shortlist(always, likely, np.arange(71) * 9)
     search = SearchConfig(beam=beam, n_best=beam, max_length_offset=12)
-    given = pieces(SOURCES, [[], [], [100, 3 + 4], []])
-    found = searcher(tmp_path, config, shortlist=shortlist, batch_sentences=3).search(given, search)
+    inputs = search_inputs(SOURCES, [[], [], [100, 3 + 4], []])
+    outputs = native_backend(tmp_path, config, shortlist=shortlist, batch_sentences=3).search(inputs, search)
     model = load_model(tmp_path)
-    for piece, hypotheses in zip(given, found, strict=True):
-        allowed = shortlist.allowed([*piece.source, EOS], piece.prefix)
-        assert all(set(each.tokens) <= set(allowed) for each in hypotheses)
-        expected = TorchBackend(Restricted(model, allowed), batch_tokens=4096).search([piece], search)
+    for each, hypotheses in zip(inputs, outputs, strict=True):
+        allowed = shortlist.allowed([*each.source, EOS], each.prefix)
+        assert all(set(hypothesis.tokens) <= set(allowed) for hypothesis in hypotheses)
+        expected = TorchBackend(Restricted(model, allowed), batch_tokens=4096).search([each], search)
         assert_same([hypotheses], expected)
 
 
 @needs_engine
-def test_a_shortlist_of_everything_changes_nothing(tmp_path: Path) -> None:
-    config = write(tmp_path)
+def test_a_shortlist_of_all_tokens_changes_nothing(tmp_path: Path) -> None:
+    config = write_model(tmp_path)
     everything = Shortlist(np.arange(70), np.array([], dtype=np.int64), np.zeros(71, dtype=np.int64))
-    whole = searcher(tmp_path, config).search(pieces(SOURCES), SearchConfig())
-    assert searcher(tmp_path, config, shortlist=everything).search(pieces(SOURCES), SearchConfig()) == whole
+    whole = native_backend(tmp_path, config).search(search_inputs(SOURCES), SearchConfig())
+    assert (
+        native_backend(tmp_path, config, shortlist=everything).search(search_inputs(SOURCES), SearchConfig()) == whole
+    )
 
 
 @needs_engine
@@ -270,5 +281,5 @@ def test_a_translator_with_a_shortlist(tmp_path: Path) -> None:
     assert translator.engine.endswith("shortlist")
     [[best]] = translator.backend.search([Piece([10, 11], [])], SearchConfig())
     assert set(best.tokens) == {last}
-    with pytest.raises(UserError, match="needs the compiled engine"):
+    with pytest.raises(UserError, match="needs the native engine"):
         Translator.load(directory, device="cpu", engine="torch", shortlist=True)

@@ -1,4 +1,4 @@
-"""Models that write from the left and models that write from the right, alone and together."""
+"""Models that write from left to right and from right to left, separately and jointly."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,26 +31,26 @@ SEARCH = SearchConfig(beam=3, n_best=3, max_length_offset=2)
 LINES = ["the lamp is on", "turn off the light", "door", "please wait now"]
 
 
-def searchers() -> tuple[TorchBackend, TorchBackend]:
+def backends() -> tuple[TorchBackend, TorchBackend]:
     one, two, three = random_models(3)
     return TorchBackend.from_models([one], batch_tokens=200), TorchBackend.from_models([two, three], batch_tokens=200)
 
 
-def pieces() -> list[Piece]:
+def inputs() -> list[Piece]:
     return [Piece(source, []) for source in tokenizer().encode_source(LINES)]
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_the_best_of_all_that_either_direction_finds_is_returned(beam: int) -> None:
-    forward, backward = searchers()
+def test_the_best_outputs_of_both_directions_are_returned(beam: int) -> None:
+    forward, backward = backends()
     search = SearchConfig(beam=beam, n_best=beam, max_length_offset=2)
-    found = TwoDirections(forward, backward).search(pieces(), search)
-    there, back = forward.search(pieces(), search), backward.search(pieces(), search)
+    ranked_outputs = TwoDirections(forward, backward).search(inputs(), search)
+    left_outputs, right_outputs = forward.search(inputs(), search), backward.search(inputs(), search)
     differs = 0
-    for piece, ranked, lefts, rights in zip(pieces(), found, there, back, strict=True):
+    for each_input, ranked, lefts, rights in zip(inputs(), ranked_outputs, left_outputs, right_outputs, strict=True):
         candidates = {*(left.tokens for left in lefts), *(right.tokens[::-1] for right in rights)}
 
-        def both(tokens: tuple[int, ...], source: list[int] = piece.source) -> tuple[float, float]:
+        def both(tokens: tuple[int, ...], source: list[int] = each_input.source) -> tuple[float, float]:
             [left] = forward.score([source], [tokens], search.length_penalty)
             [right] = backward.score([source], [tokens[::-1]], search.length_penalty)
             return (left.score + right.score) / 2, (left.log_probability + right.log_probability) / 2
@@ -61,41 +61,41 @@ def test_the_best_of_all_that_either_direction_finds_is_returned(beam: int) -> N
             assert (each.score, each.log_probability) == pytest.approx(both(each.tokens), abs=1e-4)
         differs += best[0] != lefts[0].tokens
     if beam > 1:
-        assert differs, "the other direction must matter"
+        assert differs, "the other direction changes some output"
 
 
-def test_what_both_find_is_finished_if_either_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    forward, backward = searchers()
+def test_an_output_that_both_find_is_finished_if_either_finished_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, backward = backends()
 
-    def finds(tokens: tuple[int, ...], *, finished: bool) -> list[list[Hypothesis]]:
+    def hypotheses(tokens: tuple[int, ...], *, finished: bool) -> list[list[Hypothesis]]:
         return [[Hypothesis(tokens=tokens, log_probability=-1, score=-1, finished=finished)]]
 
     for left, right in ((True, False), (False, True), (False, False)):
-        monkeypatch.setattr(forward, "search", lambda *_, left=left: finds((7, 8, 9), finished=left))
-        monkeypatch.setattr(backward, "search", lambda *_, right=right: finds((9, 8, 7), finished=right))
-        [[only]] = TwoDirections(forward, backward).search(pieces()[:1], SEARCH)
+        monkeypatch.setattr(forward, "search", lambda *_, left=left: hypotheses((7, 8, 9), finished=left))
+        monkeypatch.setattr(backward, "search", lambda *_, right=right: hypotheses((9, 8, 7), finished=right))
+        [[only]] = TwoDirections(forward, backward).search(inputs()[:1], SEARCH)
         assert only.tokens == (7, 8, 9)
         assert only.finished == (left or right)
 
 
-def test_alone_a_model_that_writes_from_the_right_gives_the_text_in_order(tmp_path: Path) -> None:
+def test_a_single_right_to_left_model_returns_the_text_in_order(tmp_path: Path) -> None:
     backward = Translator.load(write_model(tmp_path / "r", 1, right_to_left=True), device="cpu", engine="torch")
     as_written = Translator.from_parts([random_models(3)[1]], tokenizer(), max_source_tokens=20)
-    turned = Tokenizer.load(tmp_path / "r", right_to_left=True)
-    found = backward.translate(LINES, search=SEARCH)
-    for source, line in zip(tokenizer().encode_source(LINES), found, strict=True):
+    reversing = Tokenizer.load(tmp_path / "r", right_to_left=True)
+    translations = backward.translate(LINES, search=SEARCH)
+    for source, line in zip(tokenizer().encode_source(LINES), translations, strict=True):
         [hypotheses] = as_written.backend.search([Piece(source, [])], SEARCH)
         assert [each.text for each in line.alternatives] == [
             clean_line(tokenizer().decode_target([each.tokens[::-1]])[0]) for each in hypotheses
         ]
     [forced] = backward.score([("door", "the lamp")])
     [written] = scorer_of(as_written.backend).score(
-        tokenizer().encode_source(["door"]), turned.encode_target(["the lamp"]), length_penalty=1.0
+        tokenizer().encode_source(["door"]), reversing.encode_target(["the lamp"]), length_penalty=1.0
     )
     assert forced == written
 
 
-def test_the_compiled_engine_writes_from_the_right_too(tmp_path: Path) -> None:
+def test_the_native_engine_supports_right_to_left_models(tmp_path: Path) -> None:
     directory = write_model(tmp_path / "r", 1, right_to_left=True)
     try:
         native = Translator.load(directory, device="cpu", engine="native", precision="fp32")
@@ -107,21 +107,21 @@ def test_the_compiled_engine_writes_from_the_right_too(tmp_path: Path) -> None:
     ]
 
 
-def test_models_are_put_together_by_their_direction(tmp_path: Path) -> None:
-    """Whatever the order in which they are given."""
+def test_models_are_grouped_by_direction(tmp_path: Path) -> None:
+    """The order of the arguments does not matter."""
     directories = [write_model(tmp_path / str(i), i, right_to_left=i > 0) for i in range(3)]
-    forward, backward = searchers()
-    expected = TwoDirections(forward, backward).search(pieces(), SEARCH)
+    forward, backward = backends()
+    expected = TwoDirections(forward, backward).search(inputs(), SEARCH)
     for order in ([0, 1, 2], [2, 0, 1]):
         translator = Translator.load(*(directories[i] for i in order), device="cpu")
-        found = translator.translate(LINES, search=SEARCH)
-        for line, hypotheses in zip(found, expected, strict=True):
+        translations = translator.translate(LINES, search=SEARCH)
+        for line, hypotheses in zip(translations, expected, strict=True):
             assert line.log_probability == pytest.approx(hypotheses[0].log_probability, abs=1e-4)
             assert len(line.alternatives) == 3
         assert translator.engine == (
             "left to right: torch, float32, cpu; right to left: torch, float32, cpu, an ensemble of 2 models"
         )
-    # Text that is written in words survives: its score is what both directions give to it.
+    # The tokenizer round-trips words, so the score is the mean over both directions.
     [both] = translator.score([("door", "the lamp")])
     alone = [Translator.load(each, device="cpu").score([("door", "the lamp")])[0] for each in directories[:1]]
     right = Translator.load(*directories[1:], device="cpu").score([("door", "the lamp")])
@@ -129,23 +129,23 @@ def test_models_are_put_together_by_their_direction(tmp_path: Path) -> None:
     assert both.tokens == alone[0].tokens
 
 
-def test_lines_in_pieces_and_lines_without_text(tmp_path: Path) -> None:
+def test_split_lines_and_lines_without_text(tmp_path: Path) -> None:
     directories = [write_model(tmp_path / str(i), i, right_to_left=i > 0) for i in range(2)]
     translator = Translator.load(*directories, device="cpu", max_source_tokens=8)
     long = "turn on the light in the kitchen. open the garden door now. please wait."
     first, empty, last = translator.translate([long, " ", "door"], search=SEARCH)
-    assert first.pieces > 1
-    assert (empty.text, empty.pieces) == ("", 0)
+    assert first.segments > 1
+    assert (empty.text, empty.segments) == ("", 0)
     assert translator.translate(["door"], search=SEARCH)[0].text == last.text
     assert translator.translate([]) == []
 
 
-def test_what_needs_one_direction_says_so(tmp_path: Path) -> None:
+def test_abilities_of_one_direction_raise_an_error(tmp_path: Path) -> None:
     directories = [write_model(tmp_path / str(i), i, right_to_left=i > 0) for i in range(2)]
     both = Translator.load(*directories, device="cpu")
-    with pytest.raises(UserError, match="write in one direction"):
+    with pytest.raises(UserError, match="write in the same direction"):
         both.translate(["door"], sampling=SamplingConfig())
-    head = AlignmentHead(layer=0, head=0, read=False)
+    head = AlignmentHead(layer=0, head=0, from_input=False)
     for needs_one in (
         lambda: both.attention("door", "the lamp"),
         lambda: both.align([("door", "the lamp")], head),
@@ -153,17 +153,17 @@ def test_what_needs_one_direction_says_so(tmp_path: Path) -> None:
         lambda: both.measure_heads([("door", "the lamp")]),
         lambda: both.model,
     ):
-        with pytest.raises(UserError, match="not of an ensemble"):
+        with pytest.raises(UserError, match="not for an ensemble"):
             needs_one()
     for translator in (both, Translator.load(directories[1], device="cpu")):
         with pytest.raises(UserError, match="from left to right"):
             translator.translate(["door"], prefixes=["the"])
-        # No text, no beginning.
-        assert [each.pieces for each in translator.translate(["door", " "], prefixes=[" ", "the"])] == [1, 0]
+        # Neither an empty prefix nor a prefix of an empty line is an error.
+        assert [each.segments for each in translator.translate(["door", " "], prefixes=[" ", "the"])] == [1, 0]
 
 
-def test_figures_are_of_the_models_of_both_directions() -> None:
-    """Each sees targets in its own order."""
+def test_token_statistics_include_the_models_of_both_directions() -> None:
+    """Each model receives targets in its own direction."""
 
     class Reports(TorchBackend):
         def reports(
@@ -172,76 +172,76 @@ def test_figures_are_of_the_models_of_both_directions() -> None:
             return [{"first": torch.tensor([float(target[0]) for target in targets])}]
 
     forward, backward = (Reports.from_models(random_models(1), batch_tokens=200) for _ in range(2))
-    figures = TwoDirections(forward, backward).token_statistics([[5], [6]], [[10, 20], [30, 40]])
-    assert figures == {"first": TokenStatistic(mean=25.0, maximum=40.0)}
+    statistics = TwoDirections(forward, backward).token_statistics([[5], [6]], [[10, 20], [30, 40]])
+    assert statistics == {"first": TokenStatistic(mean=25.0, maximum=40.0)}
 
 
-def test_the_direction_is_kept_in_the_description(tmp_path: Path) -> None:
+def test_the_direction_is_stored_in_config_json(tmp_path: Path) -> None:
     directory = write_model(tmp_path / "r", 1, right_to_left=True)
     assert json.loads((directory / "config.json").read_text())["right_to_left"] is True
 
 
-def test_attention_of_a_model_that_writes_from_the_right(tmp_path: Path) -> None:
+def test_attention_of_a_right_to_left_model(tmp_path: Path) -> None:
     translator = Translator.load(write_model(tmp_path / "r", 1, right_to_left=True), device="cpu")
-    seen = translator.attention("turn on", "the window")
+    attention = translator.attention("turn on", "the window")
     forward = tokenizer().target_texts(tokenizer().encode_target(["the window"])[0])
-    assert seen.right_to_left
-    assert seen.target == ("<s>", *forward[::-1])
-    assert seen.words().predicted == ("window", "the", "</s>")
-    assert '"rightToLeft":true' in seen.to_html()
-    seen.save(tmp_path / "seen.json")
-    assert json.loads((tmp_path / "seen.json").read_text())["right_to_left"] is True
-    seen.save(tmp_path / "seen.npz")
-    assert np.load(tmp_path / "seen.npz")["right_to_left"]
+    assert attention.right_to_left
+    assert attention.target == ("<s>", *forward[::-1])
+    assert attention.words().predicted == ("window", "the", "</s>")
+    assert '"rightToLeft":true' in attention.to_html()
+    attention.save(tmp_path / "attention.json")
+    assert json.loads((tmp_path / "attention.json").read_text())["right_to_left"] is True
+    attention.save(tmp_path / "attention.npz")
+    assert np.load(tmp_path / "attention.npz")["right_to_left"]
 
 
-def test_alignment_samples_and_head_ablation_are_in_the_order_of_the_text(tmp_path: Path) -> None:
+def test_alignments_samples_and_ablations_are_in_the_order_of_the_text(tmp_path: Path) -> None:
     backward = Translator.load(write_model(tmp_path / "r", 1, right_to_left=True), device="cpu", max_source_tokens=8)
-    head = AlignmentHead(layer=0, head=None, read=False)
+    head = AlignmentHead(layer=0, head=None, from_input=False)
     target = "the lamp is on"
-    # [T, S] of one layer and head, in the order that the model writes.
+    # [T, S], averaged over heads, in the order in which the model writes
     [links] = backward.align([("turn on", target)], head)
-    seen = backward.attention("turn on", target).words()
-    assert seen.encoder_decoder is not None
-    rows = seen.encoder_decoder.weights[0].mean(0)[:-1, :-1]
+    attention = backward.attention("turn on", target).words()
+    assert attention.encoder_decoder is not None
+    rows = attention.encoder_decoder.weights[0].mean(0)[:-1, :-1]
     assert links == [(int(source), number) for number, source in enumerate(rows.argmax(1)[::-1])]
     long = "turn on the light in the kitchen. open the garden door now. please wait."
     [aligned] = backward.translate([long], search=SEARCH, alignment=head)
-    assert aligned.pieces > 1
+    assert aligned.segments > 1
     assert aligned.alignment is not None
     assert [target for _, target in aligned.alignment] == list(range(len(aligned.text.split())))
     shown = backward.attention("turn on", target, without_heads=True)
     assert shown.with_all == backward.translate(["turn on"], search=SearchConfig(beam=1))[0].text
-    assert backward.without(shown, [])[0] == shown.with_all
+    assert backward.translate_without(shown, [])[0] == shown.with_all
     [sampled] = backward.translate(["door"], search=SEARCH, sampling=SamplingConfig(seed=1))
-    written = Translator.from_parts([random_models(3)[1]], tokenizer(), max_source_tokens=8)
-    [[drawn]] = sampler_of(written.backend).sample(
+    as_written = Translator.from_parts([random_models(3)[1]], tokenizer(), max_source_tokens=8)
+    [[drawn]] = sampler_of(as_written.backend).sample(
         [Piece(tokenizer().encode_source(["door"])[0], [])], SEARCH, SamplingConfig(seed=1)
     )
     assert sampled.text == clean_line(tokenizer().decode_target([drawn.tokens[::-1]])[0])
 
 
-def test_heads_are_studied_along_the_diagonal_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_are_measured_along_the_diagonal_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backward = Translator.load(write_model(tmp_path / "r", 1, right_to_left=True), device="cpu")
-    given: list[bool] = []
+    directions: list[bool] = []
 
-    def noted(*arguments: Any, right_to_left: bool) -> list[HeadStatistics]:
-        given.append(right_to_left)
+    def recording(*arguments: Any, right_to_left: bool) -> list[HeadStatistics]:
+        directions.append(right_to_left)
         return measure(*arguments, right_to_left=right_to_left)
 
-    monkeypatch.setattr("dragoman.inspection.head_measurements.measure", noted)
+    monkeypatch.setattr("dragoman.inspection.head_measurements.measure", recording)
     backward.measure_heads([("door", "the lamp")])
-    assert given
-    assert all(given)
+    assert directions
+    assert all(directions)
 
 
-def test_a_quantized_copy_writes_in_the_same_direction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quantized_copy_has_the_same_direction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write_model(tmp_path / "r", 1, right_to_left=True)
     assert dragoman(monkeypatch, "quantize", directory, "--out", tmp_path / "small") == 0
     assert load_description(tmp_path / "small").right_to_left
 
 
-def test_a_separate_vocabulary_is_read_from_the_right_too(tmp_path: Path) -> None:
+def test_separate_vocabularies_can_be_right_to_left(tmp_path: Path) -> None:
     pairs = [Pair("one two three", "eins zwei drei")] * 5
     separate = train_tokenizer(pairs, TokenizerConfig(vocabulary_size=300, joint=False, right_to_left=True))
     separate.save(tmp_path)

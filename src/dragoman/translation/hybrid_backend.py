@@ -1,4 +1,4 @@
-"""One model twice: compiled, which translates, and in torch, which does what the compiled engine does not."""
+"""Backend of the native engine, which uses torch for what that engine lacks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from dragoman.search.torch_backend import TorchBackend
 
 
-class CompiledBackend:
-    """Translates with the compiled engine; samples, scores and shows attention in torch, loaded when first needed.
+class HybridBackend:
+    """Backend of one model that searches with the native engine, and samples, scores and shows attention in torch.
 
     Args:
-        native: the compiled engine.
-        load_torch: loads the same model in torch. A program that only translates never imports torch.
+        native: the native engine with the model.
+        load_torch: loads the same model in torch; called on first use, so that a program which only translates never
+            imports torch.
     """
 
     def __init__(self, native: NativeBackend, load_torch: Callable[[], TorchBackend]) -> None:
@@ -29,7 +30,7 @@ class CompiledBackend:
 
     @cached_property
     def in_torch(self) -> TorchBackend:
-        """The same model in torch, loaded when this is first asked for."""
+        """The same model in torch, loaded on first use."""
         return self._load_torch()
 
     @property
@@ -37,9 +38,9 @@ class CompiledBackend:
         """See `Backend`."""
         return self.native.description
 
-    def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`."""
-        return self.native.search(pieces, config)
+        return self.native.search(inputs, config)
 
     @property
     def sampler(self) -> Self:
@@ -56,18 +57,18 @@ class CompiledBackend:
         """See `Backend`."""
         return self.in_torch.inspectable
 
-    def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
-        """See `Sampler`; in torch."""
-        return self.in_torch.sample(pieces, config, sampling)
+    def sample(self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
+        """See `Sampler`; computed in torch."""
+        return self.in_torch.sample(inputs, config, sampling)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
     ) -> list[Score]:
-        """See `Scorer`; in torch, in float32."""
+        """See `Scorer`; computed in torch, in float32."""
         return self.in_torch.score(sources, targets, length_penalty)
 
     def token_statistics(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> dict[str, TokenStatistic]:
-        """See `Scorer`; in torch."""
+        """See `Scorer`; computed in torch."""
         return self.in_torch.token_statistics(sources, targets)

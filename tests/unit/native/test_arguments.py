@@ -1,4 +1,4 @@
-"""What the extension module refuses by itself, before it computes: nothing that Python gives it corrupts memory."""
+"""Checks of arguments in the extension module: no argument from Python corrupts memory."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,7 @@ from dragoman import native
 from dragoman.models.config.transformer import NORM_EPSILON
 from dragoman.models.weights import WEIGHTS_FILE
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
-from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, write
+from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
@@ -24,7 +24,7 @@ NORM, INNER, GATE = (
 )
 
 
-def loaded(weights: Weights, changes: dict[str, Any], precision: native.Precision = "fp32") -> Any:
+def load_model(weights: Weights, changes: dict[str, Any], precision: native.Precision = "fp32") -> Any:
     return BUILDS[0].module.Model(
         settings=asdict(CONFIG) | {"norm_epsilon": NORM_EPSILON} | changes,
         special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
@@ -34,7 +34,7 @@ def loaded(weights: Weights, changes: dict[str, Any], precision: native.Precisio
 
 
 def weights_of(directory: Path, changes: dict[str, Any] | None = None) -> Weights:
-    write(directory, changes)
+    write_model(directory, changes)
     return load_file(directory / WEIGHTS_FILE)
 
 
@@ -56,36 +56,36 @@ def weights_of(directory: Path, changes: dict[str, Any] | None = None) -> Weight
 )
 def test_a_weight_of_another_shape_is_refused(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
     weights = weights_of(tmp_path, GATED)
-    with pytest.raises(ValueError, match=r"has shape \[.*\], but config.json asks for \["):
-        loaded(weights | {name: np.zeros(shape, np.float32)}, GATED)
+    with pytest.raises(ValueError, match=r"has shape \[.*\], but config.json requires \["):
+        load_model(weights | {name: np.zeros(shape, np.float32)}, GATED)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8, np.int32, np.bool_, ">f4"])
 def test_a_weight_of_another_type_is_refused(tmp_path: Path, dtype: Any) -> None:
     weights = weights_of(tmp_path)
     with pytest.raises(ValueError, match=f"^{NORM} is not an array of float32$"):
-        loaded(weights | {NORM: weights[NORM].astype(dtype)}, {})
+        load_model(weights | {NORM: weights[NORM].astype(dtype)}, {})
 
 
-def test_a_weight_in_another_order_of_memory_is_the_same(tmp_path: Path) -> None:
+def test_a_weight_in_column_major_order_is_converted(tmp_path: Path) -> None:
     weights = weights_of(tmp_path)
-    turned = {name: np.asfortranarray(values) for name, values in weights.items()}
-    expected = loaded(weights, {}).logits([5, EOS], [])
-    assert np.array_equal(loaded(turned, {}).logits([5, EOS], []), expected)
+    column_major = {name: np.asfortranarray(values) for name, values in weights.items()}
+    expected = load_model(weights, {}).logits([5, EOS], [])
+    assert np.array_equal(load_model(column_major, {}).logits([5, EOS], []), expected)
 
 
 @pytest.mark.parametrize("module", ["query", "key", "value"])
-def test_modules_of_one_product_have_a_bias_all_or_none(tmp_path: Path, module: str) -> None:
+def test_modules_of_one_product_must_all_have_a_bias_or_none(tmp_path: Path, module: str) -> None:
     weights = weights_of(tmp_path, GATED)
     del weights[f"encoder.layers.0.self_attention.{module}.bias"]
     with pytest.raises(ValueError, match="a bias is missing"):
-        loaded(weights, GATED)
+        load_model(weights, GATED)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source_vocabulary": 71}, "three-way tied embeddings need one vocabulary"),
+        ({"source_vocabulary": 71}, "three-way tied embeddings need source and target vocabularies of the same size"),
         ({"d_ff": 65_537}, "at most 65536"),
         ({"d_model": 131_072}, "at most 65536"),
         ({"target_vocabulary": 2**31 - 1}, "at most 16777216"),
@@ -97,9 +97,9 @@ def test_modules_of_one_product_have_a_bias_all_or_none(tmp_path: Path, module: 
         ({"norm_epsilon": float("inf")}, "norm_epsilon"),
     ],
 )
-def test_sizes_that_cannot_be_counted_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_settings_out_of_range_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        loaded(weights_of(tmp_path), changes)
+        load_model(weights_of(tmp_path), changes)
 
 
 REQUEST: dict[str, Any] = {
@@ -119,7 +119,7 @@ REQUEST: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "changes",
     [
         {"beam": 0},
         {"beam": -1},
@@ -153,15 +153,15 @@ REQUEST: dict[str, Any] = {
     ],
     ids=str,
 )
-def test_a_search_out_of_range_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    model = loaded(weights_of(tmp_path), {})
+def test_search_arguments_out_of_range_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    model = load_model(weights_of(tmp_path), {})
     assert model.search(**REQUEST)
-    with pytest.raises(ValueError, match=r"must lie between|must be a number|vocabulary|differ in number"):
-        model.search(**REQUEST | wrong)
+    with pytest.raises(ValueError, match=r"must lie between|must be a number|vocabulary|numbers of .* differ"):
+        model.search(**REQUEST | changes)
 
 
-def test_logits_of_what_is_out_of_range_are_refused(tmp_path: Path) -> None:
-    model = loaded(weights_of(tmp_path), {})
+def test_logits_arguments_out_of_range_are_refused(tmp_path: Path) -> None:
+    model = load_model(weights_of(tmp_path), {})
     for source, target in (([], [5]), ([70], [5]), ([-1], [5]), ([5], [70]), ([5], [-1])):
         with pytest.raises(ValueError, match=r"must lie between|vocabulary"):
             model.logits(source, target)

@@ -1,4 +1,4 @@
-"""Searches beside the end of the interpreter, Ctrl-C and a fork."""
+"""Searches in progress during the interpreter's shutdown, Ctrl-C and a fork."""
 
 import signal
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.search.config import LONGEST_OUTPUT, SearchConfig
-from tests.support.native_models import BUILDS, NOT_INSTALLED, pieces, searcher, write
+from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, search_inputs, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
@@ -26,14 +26,14 @@ from dragoman.search.results import Piece
 
 directory = Path(sys.argv[1])
 config = load_description(directory).model
-engine = NativeBackend(directory, config, builds()[0], "int8", threads=2)
+backend = NativeBackend(directory, config, builds()[0], "int8", threads=2)
 endless = SearchConfig(min_length_offset=LONGEST_OUTPUT, max_length_offset=LONGEST_OUTPUT)
 
 
 def search():
     while True:
         try:
-            engine.search([Piece([*range(4, 60)], [])] * 200, endless)
+            backend.search([Piece([*range(4, 60)], [])] * 200, endless)
         except RuntimeError as error:
             print(error)
 
@@ -46,26 +46,26 @@ def load():
 
 
 def run(directory: Path, code: str) -> str:
-    """The output of PROGRAM and `code`, which end well and without a word of C++."""
-    found = subprocess.run(
+    """Run PROGRAM followed by `code`, which must succeed without an abort in C++; return the output."""
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM + code, str(directory)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert found.returncode == 0, found.stderr
-    assert "terminate" not in found.stderr
-    return found.stdout
+    assert process.returncode == 0, process.stderr
+    assert "terminate" not in process.stderr
+    return process.stdout
 
 
 @pytest.mark.parametrize("target", ["search", "load"])
-def test_the_interpreter_ends_while_a_daemon_thread_works(tmp_path: Path, target: str) -> None:
-    write(tmp_path, {"d_model": 128, "d_ff": 512})
+def test_the_interpreter_shuts_down_while_a_daemon_thread_searches_or_loads(tmp_path: Path, target: str) -> None:
+    write_model(tmp_path, {"d_model": 128, "d_ff": 512})
     for delay in (0.0, 0.02, 0.1, 0.2):
         code = f"[threading.Thread(target={target}, daemon=True).start() for _ in range(3)]; time.sleep({delay})"
         run(tmp_path, code)
 
 
-def test_a_search_after_the_end_is_refused(tmp_path: Path) -> None:
-    """What is registered before the engine is loaded runs after the engine has closed."""
-    write(tmp_path)
+def test_a_search_after_the_shutdown_is_refused(tmp_path: Path) -> None:
+    """Exit functions that were registered before the engine was loaded run after it has been closed."""
+    write_model(tmp_path)
     code = """
 import atexit
 late = NativeBackend(directory, config, builds()[0], "int8", threads=1)
@@ -76,17 +76,17 @@ for call in (lambda: late.search([Piece([5], [])], SearchConfig()), lambda: late
     except RuntimeError as error:
         print(error)
 """
-    assert run(tmp_path, code).split("\n")[:2] == ["the interpreter is ending"] * 2
+    assert run(tmp_path, code).split("\n")[:2] == ["the Python interpreter is shutting down"] * 2
 
 
-def test_a_fork_beside_searches_can_end_and_search(tmp_path: Path) -> None:
-    """The child has none of the threads that it would otherwise wait for."""
-    write(tmp_path, {"d_model": 128, "d_ff": 512})
+def test_a_forked_child_can_search_and_exit(tmp_path: Path) -> None:
+    """The other threads, for which it would wait at its exit, do not exist in the child."""
+    write_model(tmp_path, {"d_model": 128, "d_ff": 512})
     code = """
 threading.Thread(target=search, daemon=True).start()
 time.sleep(0.2)
 if (child := os.fork()) == 0:
-    print(len(engine.search([Piece([5], [])], SearchConfig())), flush=True)
+    print(len(backend.search([Piece([5], [])], SearchConfig())), flush=True)
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
@@ -94,10 +94,10 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("sources", [[[*range(4, 60)]] * 200, [[*range(4, 60)] * 600]], ids=["many", "long"])
-def test_an_interrupt_is_prompt(tmp_path: Path, sources: list[list[int]]) -> None:
-    """Among many sentences, and within one that alone takes minutes."""
-    config = write(tmp_path, {"d_model": 128, "d_ff": 512})
-    engine = searcher(tmp_path, config)
+def test_an_interrupt_takes_effect_promptly(tmp_path: Path, sources: list[list[int]]) -> None:
+    """Both between many sentences, and within a single sentence that takes minutes."""
+    config = write_model(tmp_path, {"d_model": 128, "d_ff": 512})
+    backend = native_backend(tmp_path, config)
     sent: list[float] = []
 
     def send() -> None:
@@ -109,8 +109,8 @@ def test_an_interrupt_is_prompt(tmp_path: Path, sources: list[list[int]]) -> Non
     try:
         interrupt.start()
         with pytest.raises(KeyboardInterrupt):
-            engine.search(pieces(sources), ENDLESS)
-        assert time.monotonic() - sent[0] < 5  # a second at most, where the machine is free
+            backend.search(search_inputs(sources), ENDLESS)
+        assert time.monotonic() - sent[0] < 5  # at most one second on an idle machine
     finally:
         interrupt.join()
         signal.signal(signal.SIGINT, before)
