@@ -1,4 +1,4 @@
-"""Names of files and lines of a corpus that are no text to print: escape codes, line feeds, markup, not UTF-8."""
+"""File names and lines of a corpus with escape codes, line feeds, markup or invalid UTF-8 are printed safely."""
 
 import os
 from pathlib import Path
@@ -9,14 +9,14 @@ from tests.support.command_line import SETTINGS, dragoman
 from tests.support.number_words import split_numbers
 
 
-def test_a_run_in_a_folder_of_any_name(
+def test_a_run_in_a_directory_with_a_hostile_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / os.fsdecode(b"[red]\x1b[31m\nforged \xff[/b]")
     folder.mkdir(parents=True)
     corpus = folder / "train.tsv"
     lines = [f"{pair.source} [/b]\t{pair.target} [red]\n" for pair in split_numbers()[0][:300]]
-    # The second is dropped as a duplicate, and shown as an example of that.
+    # The second line is dropped as a duplicate, and shown as an example of this rule.
     corpus.write_text("".join([lines[0], *lines]), encoding="utf-8")
     command: tuple[str | Path, ...] = (
         "train",

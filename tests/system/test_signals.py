@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: of a start, of a verb, of a training, of an end."""
+"""SIGINT and SIGTERM while the program starts, runs a command, trains, and ends."""
 
 import signal
 import subprocess
@@ -26,10 +26,10 @@ BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=la
 
 @BOTH
 @pytest.mark.parametrize("module", ["dragoman.cli", "tyro", "dragoman.cli.train", "dragoman.data.statistics"])
-def test_a_signal_during_an_import_ends_a_start_without_a_word(number: signal.Signals, module: str) -> None:
+def test_a_signal_during_an_import_ends_the_program_silently(number: signal.Signals, module: str) -> None:
     command = dragoman_process("corpus", "stats", "-", interrupted_at=module, signal_number=number)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", b"")
+    process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (128 + number, b"", b"")
 
 
 @BOTH
@@ -38,7 +38,7 @@ def test_a_signal_while_standard_input_is_read(number: signal.Signals) -> None:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, **pipes) as process:
         assert process.stdin is not None
-        # More than a pipe holds: once all is written, it is reading.
+        # More than the capacity of a pipe: after the write, the program is reading.
         process.stdin.write(b"a dog\tein Hund\n" * 10_000)
         process.stdin.flush()
         process.send_signal(number)
@@ -47,8 +47,8 @@ def test_a_signal_while_standard_input_is_read(number: signal.Signals) -> None:
 
 
 @BOTH
-def test_a_signal_while_nobody_reads_the_output(number: signal.Signals, tmp_path: Path) -> None:
-    """It waits to write, and what it still has to write must not keep it from ending."""
+def test_a_signal_while_the_output_is_not_read(number: signal.Signals, tmp_path: Path) -> None:
+    """The program is blocked in a write; unwritten output must not keep it from ending."""
     corpus = tmp_path / "corpus.tsv"
     corpus.write_bytes(b"".join(b"dog %d\tHund %d\n" % (line, line) for line in range(20_000)))
     command = dragoman_process("corpus", "clean", corpus)
@@ -72,7 +72,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def whole(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run without an interruption."""
+    """The model directory of an uninterrupted run."""
     out = tmp_path_factory.mktemp("whole") / "model"
     run(corpus, out)
     return out
@@ -86,23 +86,23 @@ def run(corpus: str, out: Path) -> Outcome:
 
 
 def signal_in_validation(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Let the `number`-th validation from now get SIGTERM in its midst."""
+    """Raise SIGTERM during the `number`-th validation from now."""
     validate: Callable[[Validator, Seq2Seq], Validation] = Validator.__call__
     calls = 0
 
     def signalled(self: Validator, model: Seq2Seq) -> Validation:
         nonlocal calls
         calls += 1
-        found = validate(self, model)
+        validation = validate(self, model)
         if calls == number:
             signal.raise_signal(signal.SIGTERM)
-        return found
+        return validation
 
     monkeypatch.setattr(Validator, "__call__", signalled)
 
 
 @pytest.mark.parametrize(("validation", "step"), [(1, 4), (3, 12), (4, 12)], ids=["first", "last", "of the average"])
-def test_a_signal_during_a_validation_stops_at_once_and_a_resumed_run_is_the_same(
+def test_a_signal_during_a_validation_stops_immediately_and_a_resumed_run_is_identical(
     corpus: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validation: int, step: int
 ) -> None:
     out = tmp_path / "model"
@@ -121,17 +121,15 @@ def test_a_signal_during_a_validation_stops_at_once_and_a_resumed_run_is_the_sam
     ("number", "module"),
     [(signal.SIGINT, "torch"), (signal.SIGTERM, "torch"), (signal.SIGINT, "dragoman.training.curves")],
 )
-def test_a_signal_outside_the_loop_of_training(
-    corpus: str, tmp_path: Path, number: signal.Signals, module: str
-) -> None:
-    """While torch is imported nothing has begun; while the curves are drawn everything is saved."""
+def test_a_signal_outside_the_training_loop(corpus: str, tmp_path: Path, number: signal.Signals, module: str) -> None:
+    """While torch is imported, nothing has been written; while the curves are drawn, everything has been saved."""
     out = tmp_path / "model"
     options = ["--preset=tiny", "--set=tokenizer.vocabulary_size=400", "--set=training.steps=2"]
     options += ["--set=training.validations=1", "--set=data.validation_pairs=4"]
     command = dragoman_process("train", corpus, "--out", out, *options, interrupted_at=module, signal_number=number)
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
-    assert done.returncode == 128 + number
-    assert b"Traceback" not in done.stderr
+    process = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in process.stderr
     assert out.exists() == (module != "torch")
     if module != "torch":
         assert list_steps(out / "run/checkpoints") == [0, 2]

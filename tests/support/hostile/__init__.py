@@ -1,5 +1,5 @@
-"""Damaged and hostile model directories, lines and search settings, made by number; and what each of them does.
+"""Fuzzing with damaged and hostile model directories, lines of text and search settings.
 
-`cases` makes a case of a number and a seed; `trial` runs a case in a process of its own and says what became of it.
-`benchmarks/hostile_models.py` runs thousands.
+`cases` generates a case from a number and a seed; `trial` runs a case in a separate process and reports the outcome.
+`benchmarks/hostile_models.py` runs thousands of cases.
 """

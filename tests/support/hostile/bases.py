@@ -1,4 +1,4 @@
-"""Undamaged model directories, small enough for thousands of copies, one for each way that models differ."""
+"""Undamaged model directories of different kinds of models, small enough for thousands of copies."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +23,15 @@ from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.translation.shortlist import Shortlist
 from tests.support.small_translator import WORDS
 
-# Those that the compiled engine takes.
+# The directories of models that the native engine supports.
 COMPILED = ("post", "gated, rotary, untied", "learned, two-way", "int8")
 
 
 def write_bases(folder: Path) -> None:
-    """Write every base below `folder`. Computes in torch, so a process that is to be forked lets another do it."""
+    """Write all undamaged directories below `folder`.
+
+    Computes in torch, so a process that forks later must call it in another process.
+    """
     torch.set_num_threads(1)
     lines = [" ".join(WORDS[i:] + WORDS[: i // 2]) + "." for i in range(len(WORDS))]
     pairs = [Pair(line, line.upper()) for line in lines]
@@ -104,4 +107,4 @@ def _write(directory: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
     always = np.array([EOS, *range(4, 60)])
     likely = np.arange(len(ids) * 5) % (tokenizer.target_size - 60) + 60
     Shortlist(always=always, likely=likely[: 5 * (len(ids) - 1)], starts=5 * ids).save(directory)
-    AlignmentHead(layer=0, head=None, read=True).save(directory)
+    AlignmentHead(layer=0, head=None, from_input=True).save(directory)

@@ -1,4 +1,4 @@
-"""Cases by number: which base, what was done to it, which lines and search settings it gets."""
+"""Generation of cases: an undamaged directory, damage to it, lines of text, and search settings."""
 
 import hashlib
 import random
@@ -24,7 +24,7 @@ from tests.support.hostile.tokenizer_damage import TOKENIZER_DAMAGES
 from tests.support.hostile.weights_damage import BODY_DAMAGES, HEADER_DAMAGES, TENSOR_DAMAGES
 
 Damage = Callable[[random.Random, Files], str]
-# By kind: what damages files, one damage of each list, and how many of 100 cases are of the kind.
+# For each kind of case: lists of damages, of which one per list is applied, and the percentage of cases of this kind.
 DAMAGES: dict[str, tuple[list[list[Damage]], int]] = {
     "config": ([CONFIG_DAMAGES], 22),
     "header": ([HEADER_DAMAGES], 13),
@@ -38,7 +38,7 @@ DAMAGES: dict[str, tuple[list[list[Damage]], int]] = {
 }
 SETTINGS, TEXT = "settings", "text"
 KINDS = {**{kind: share for kind, (_, share) in DAMAGES.items()}, SETTINGS: 4, TEXT: 2}
-# The share of directories that are as older versions wrote them.
+# Share of directories in the format of older versions.
 OLD = 0.15
 
 LINES = "the lamp is on\nturn off the light, please\n\n Straße 漢字 12\n".encode()
@@ -46,13 +46,16 @@ LINES = "the lamp is on\nturn off the light, please\n\n Straße 漢字 12\n".enc
 
 @dataclass
 class Case:
-    """What is tried.
+    """A test case.
 
-    kind, base  a name of `KINDS`, and of the undamaged directory
-    recipe      what was done, in words
-    files       the model directory
-    lines       what is translated
-    settings    of the search, that differ from the usual ones
+    Attributes:
+        number: the number from which the case was generated.
+        kind: a key of `KINDS`.
+        base: name of the undamaged directory.
+        recipe: description of the damage.
+        files: the damaged model directory.
+        lines: the text to translate.
+        settings: search settings that differ from the defaults.
     """
 
     number: int
@@ -65,7 +68,7 @@ class Case:
 
 
 def read_bases(folder: Path) -> dict[str, Files]:
-    """Read what `write_bases` wrote, with the digest of each file in config.json where that has digests."""
+    """Read the directories of `write_bases`; complete the digests in config.json if it has digests."""
     bases = {directory.name: read_folder(directory) for directory in sorted(folder.iterdir())}
     for files in bases.values():
         config = config_of(files)
@@ -79,7 +82,7 @@ def read_bases(folder: Path) -> dict[str, Files]:
 
 
 def make_case(number: int, seed: int, bases: Mapping[str, Files]) -> Case:
-    """Return the case of a number, the same for the same seed."""
+    """Return the case with a number; the same number and seed give the same case."""
     draw = random.Random(f"{seed} {number}")
     [kind] = draw.choices(list(KINDS), list(KINDS.values()))
     names = list(bases)

@@ -1,4 +1,4 @@
-"""What happens to config.json."""
+"""Damage to config.json."""
 
 import random
 import typing
@@ -11,7 +11,7 @@ from tests.support.hostile.values import NUMBERS, TEXTS, any_value, shown
 
 
 def _place(draw: random.Random, config: dict[Any, Any]) -> tuple[dict[Any, Any], str]:
-    """A table and one of its keys: mostly the model's settings."""
+    """Return a table and one of its keys, most often of the model's settings."""
     tables = [config, config["model"], config["model"]]
     tables += [config["digests"]] if isinstance(config.get("digests"), dict) else []
     table = draw.choice(tables)
@@ -34,9 +34,9 @@ def value(draw: random.Random, files: Files) -> str:
 
 
 def size(draw: random.Random, files: Files) -> str:
-    """A size that may be right for some model."""
+    """Change a size to one that may be valid for some model."""
     config = config_of(files)
-    sizes = [key for key, found in config["model"].items() if type(found) is int]
+    sizes = [key for key, size in config["model"].items() if type(size) is int]
     key = draw.choice(sizes)
     old = config["model"][key]
     config["model"][key] = draw.choice([old + 1, max(1, old - 1), 2 * old, max(1, old // 2), 1, 10**4, 10**6, 10**9])
@@ -45,7 +45,7 @@ def size(draw: random.Random, files: Files) -> str:
 
 
 def choice(draw: random.Random, files: Files) -> str:
-    """Another choice that the architecture offers."""
+    """Change a setting to another valid choice."""
     config = config_of(files)
     cls = ARCHITECTURES[config["architecture"]].config
     choices = {
@@ -53,7 +53,7 @@ def choice(draw: random.Random, files: Files) -> str:
         for name, hint in typing.get_type_hints(cls).items()
         if typing.get_origin(hint) is typing.Literal
     }
-    choices |= {name: [not found] for name, found in config["model"].items() if isinstance(found, bool)}
+    choices |= {name: [not setting] for name, setting in config["model"].items() if isinstance(setting, bool)}
     key = draw.choice(list(choices))
     config["model"][key] = draw.choice(choices[key])
     set_config(files, config)
@@ -85,7 +85,7 @@ def key(draw: random.Random, files: Files) -> str:
 
 
 def text(draw: random.Random, files: Files) -> str:
-    """What is no JSON object of UTF-8."""
+    """Replace the file by text that is not a JSON object in UTF-8."""
     data = content_of(files, CONFIG)
     changed = {
         "cut": data[: draw.randrange(len(data))],
@@ -101,7 +101,7 @@ def text(draw: random.Random, files: Files) -> str:
         "deep objects": b'{"a":' * 100_000,
         "bytes after it": data + bytes(draw.randrange(256) for _ in range(40)),
         "zeros": bytes(1000),
-        "a great many spaces": data + b" " * 2_000_000,
+        "two million spaces": data + b" " * 2_000_000,
         "comments": b"// a model\n" + data,
     }
     flipped = bytearray(data)
@@ -113,6 +113,6 @@ def text(draw: random.Random, files: Files) -> str:
     return what
 
 
-# What leaves config.json an object, with the settings of a model.
+# Damages after which config.json is still an object with the settings of a model.
 SETTING_DAMAGES: list[Callable[[random.Random, Files], str]] = [size, choice]
 CONFIG_DAMAGES = [*[value] * 4, size, *SETTING_DAMAGES, architecture, *[key] * 2, *[text] * 2]

@@ -1,6 +1,6 @@
-"""A model directory in memory, where anything can be put in place of its files; JSON and safetensors written by hand.
+"""A model directory in memory whose files can be replaced by anything; writers of JSON and safetensors.
 
-The libraries that write these formats refuse what a hostile file says.
+The usual libraries for these formats refuse to write hostile files.
 """
 
 import hashlib
@@ -18,29 +18,29 @@ TOKENIZERS = ("tokenizer.model", "tokenizer.source.model", "tokenizer.target.mod
 
 
 class Odd(Enum):
-    """What stands in the place of a file."""
+    """Replacement of a file by something else."""
 
     MISSING = "nothing"
-    PIPE = "a named pipe that nobody writes"
+    PIPE = "a named pipe without a writer"
     SOCKET = "a socket"
     DIRECTORY = "a directory"
-    ZEROS = "a link to /dev/zero"
-    NOTHING = "a link to /dev/null"
-    ITSELF = "a link to itself"
-    NOWHERE = "a link to no file"
-    OUTSIDE = "a link to a file elsewhere"
+    ZEROS = "a symbolic link to /dev/zero"
+    NOTHING = "a symbolic link to /dev/null"
+    ITSELF = "a symbolic link to itself"
+    NOWHERE = "a symbolic link to a missing file"
+    OUTSIDE = "a symbolic link to a file outside"
 
 
 @dataclass(frozen=True)
 class Holes:
-    """A file of `size` bytes, zeros after `data`, that takes no room on the disk."""
+    """A sparse file of `size` bytes: `data`, followed by zeros."""
 
     data: bytes
     size: int
 
 
 Files = dict[str, bytes | Odd | Holes]
-# What a link to a file elsewhere leads to. A copy of a model directory must not have it.
+# Content of the file outside. A copy of a model directory must not contain it.
 SECRET = b"what belongs to somebody else\n"
 
 
@@ -51,30 +51,30 @@ def read_folder(path: Path) -> Files:
 def write_folder(path: Path, files: Files) -> None:
     path.mkdir()
     for name, content in files.items():
-        place = path / name
+        file = path / name
         if isinstance(content, bytes):
-            place.write_bytes(content)
+            file.write_bytes(content)
         elif isinstance(content, Holes):
-            place.write_bytes(content.data)
-            os.truncate(place, content.size)
+            file.write_bytes(content.data)
+            os.truncate(file, content.size)
         elif content is Odd.PIPE:
-            os.mkfifo(place)
+            os.mkfifo(file)
         elif content is Odd.SOCKET:
             with socket.socket(socket.AF_UNIX) as server:
-                server.bind(str(place))
+                server.bind(str(file))
         elif content is Odd.DIRECTORY:
-            place.mkdir()
+            file.mkdir()
         elif content is Odd.ZEROS:
-            place.symlink_to("/dev/zero")
+            file.symlink_to("/dev/zero")
         elif content is Odd.NOTHING:
-            place.symlink_to("/dev/null")
+            file.symlink_to("/dev/null")
         elif content is Odd.ITSELF:
-            place.symlink_to(name)
+            file.symlink_to(name)
         elif content is Odd.NOWHERE:
-            place.symlink_to("no such file")
+            file.symlink_to("no such file")
         elif content is Odd.OUTSIDE:
             (path.parent / "secret").write_bytes(SECRET)
-            place.symlink_to("../secret")
+            file.symlink_to("../secret")
 
 
 def size_of(files: Files) -> int:
@@ -89,13 +89,13 @@ def content_of(files: Files, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Raw:
-    """Text that stands in JSON as it is; as a key, it may be there twice."""
+    """Text that is written to JSON unchanged; as a key, it may duplicate another key."""
 
     text: str
 
 
 def json_text(value: Any) -> str:
-    """JSON of plain values and `Raw` ones."""
+    """Return JSON of plain values and `Raw` ones."""
     if isinstance(value, Raw):
         return value.text
     if isinstance(value, Mapping):
@@ -116,7 +116,7 @@ def set_config(files: Files, config: Any) -> None:
 
 @dataclass
 class Tensor:
-    """A tensor as a safetensors file says it is; nothing need be true."""
+    """A tensor as described in the header of a safetensors file; the description may be wrong."""
 
     dtype: Any
     shape: Any
@@ -172,7 +172,7 @@ def as_format_1(files: Files) -> None:
 
 
 def seal(files: Files) -> None:
-    """Make every digest true again, so that checks behind them are reached."""
+    """Correct all digests, so that later checks are reached."""
     weights = files.get(WEIGHTS)
     if isinstance(weights, bytes):
         header, body = header_of(weights)

@@ -1,4 +1,4 @@
-"""What happens to the shortlist and to alignment.json; what stands in the place of a file; search settings and text."""
+"""Damage to the shortlist and alignment.json, replacements of files, hostile search settings and text."""
 
 import json
 import random
@@ -42,7 +42,7 @@ def _sealed(draw: random.Random, files: Files) -> str:
     if draw.random() < 0.25:
         return ""
     seal(files)
-    return ", digests made true"
+    return ", digests corrected"
 
 
 def shortlist(draw: random.Random, files: Files) -> str:
@@ -111,7 +111,7 @@ def alignment(draw: random.Random, files: Files) -> str:
 
 
 def place(draw: random.Random, files: Files) -> str:
-    """Something else in the place of a file, or beside the files."""
+    """Replace a file by something else, or add one."""
     recipes = []
     for _ in range(draw.choice([1, 1, 1, 2])):
         name = draw.choice([*files, *files, "README.md", "notes.txt"])
@@ -128,7 +128,7 @@ SHORTLIST_DAMAGES: list[Callable[[random.Random, Files], str]] = [shortlist]
 ALIGNMENT_DAMAGES: list[Callable[[random.Random, Files], str]] = [alignment]
 PLACE_DAMAGES: list[Callable[[random.Random, Files], str]] = [place]
 
-# Fields of `dragoman translate`, each with values that are out of range or nearly so.
+# Options of `dragoman translate`, with values out of range or at its limits.
 _INTEGERS = [-(2**63), -(2**31), -1, 0, 1, 2**16, 2**31 - 5, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 10**30]
 _FLOATS = [float("nan"), float("inf"), float("-inf"), -1.0, 0.0, 1e-300, 1e9, 1e300, 2.0**31, 2.0**63]
 SETTINGS: dict[str, list[Any]] = {
@@ -156,7 +156,7 @@ def settings(draw: random.Random) -> dict[str, Any]:
 
 
 def text(draw: random.Random) -> bytes:
-    """A few lines, none of which is a sentence."""
+    """Return a few lines of hostile text."""
     return b"\n".join(_line(draw) for _ in range(draw.randrange(1, 5))) + draw.choice([b"\n", b"\n", b""])
 
 

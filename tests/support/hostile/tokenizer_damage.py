@@ -1,4 +1,4 @@
-"""What happens to the tokenizer: a sentencepiece model, which is a protocol buffer."""
+"""Damage to the tokenizer: a sentencepiece model, which is a protocol buffer."""
 
 import random
 import struct
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.support.hostile.folder import TOKENIZERS, Files, config_of, content_of, seal, set_config
 
-# Numbers of fields, in the model and in a piece.
+# Field numbers in the model, and in a piece.
 PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5
 TEXT, SCORE, TYPE = 1, 2, 3
 CHARACTER_MAP = 2  # of the normalizer
@@ -16,26 +16,28 @@ BYTE_PIECE = 6  # a type
 
 @dataclass
 class Field:
+    """A field of a protocol buffer message."""
+
     number: int
-    kind: int  # 0: a number, 1: eight bytes, 2: bytes of a length, 5: four bytes
+    kind: int  # wire type: 0 varint, 1 eight bytes, 2 length-delimited, 5 four bytes
     value: bytes | int
 
 
 def fields_of(data: bytes) -> list[Field]:
-    found, place = [], 0
-    while place < len(data):
-        tag, place = _number(data, place)
+    fields, offset = [], 0
+    while offset < len(data):
+        tag, offset = _number(data, offset)
         kind = tag & 7
         if kind == 0:
-            value, place = _number(data, place)
-            found.append(Field(tag >> 3, kind, value))
+            value, offset = _number(data, offset)
+            fields.append(Field(tag >> 3, kind, value))
             continue
         length = {1: 8, 5: 4}.get(kind, 0)
         if kind == 2:
-            length, place = _number(data, place)
-        found.append(Field(tag >> 3, kind, data[place : place + length]))
-        place += length
-    return found
+            length, offset = _number(data, offset)
+        fields.append(Field(tag >> 3, kind, data[offset : offset + length]))
+        offset += length
+    return fields
 
 
 def bytes_of(fields: Sequence[Field]) -> bytes:
@@ -49,14 +51,15 @@ def bytes_of(fields: Sequence[Field]) -> bytes:
     return bytes(written)
 
 
-def _number(data: bytes, place: int) -> tuple[int, int]:
+def _number(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the varint at an offset, and the offset after it."""
     value = shift = 0
     while True:
-        byte = data[place]
+        byte = data[offset]
         value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value, offset
 
 
 def _varint(value: int) -> bytes:
@@ -82,7 +85,7 @@ def _score(draw: random.Random) -> bytes:
 
 
 def _pieces(draw: random.Random, model: list[Field]) -> str:
-    """Pieces with other texts, scores and types; more of them, fewer, in another order."""
+    """Change texts, scores and types of pieces; add or remove pieces, or change their order."""
     places = [i for i, field in enumerate(model) if field.number == PIECES]
     what = draw.choice(
         ["score", "scores", "text", "texts", "type", "types", "more", "fewer", "order", "twice", "bytes"]
@@ -144,7 +147,7 @@ def _is_byte(field: Field) -> bool:
 
 
 def _specification(draw: random.Random, model: list[Field]) -> str:
-    """Numbers and texts in how the model was trained."""
+    """Change a field of the trainer's specification."""
     part = _part(model, TRAINER)
     assert isinstance(part.value, bytes)
     inner = fields_of(part.value)
@@ -160,14 +163,14 @@ def _specification(draw: random.Random, model: list[Field]) -> str:
 
 
 def _normalizer(draw: random.Random, model: list[Field]) -> str:
-    """A map of characters, which sentencepiece walks as a tree of offsets."""
+    """Replace the map of characters, which sentencepiece traverses as a tree of offsets."""
     number = draw.choice([NORMALIZER, NORMALIZER, DENORMALIZER])
     units = draw.choice([0, 1, 16, 256, 1024])
     tree = b"".join(struct.pack("<I", draw.choice([draw.getrandbits(32), draw.getrandbits(10)])) for _ in range(units))
-    said = draw.choice([len(tree), len(tree), len(tree) + 4, 0, 2**31, 2**32 - 1, 3])
+    stated_size = draw.choice([len(tree), len(tree), len(tree) + 4, 0, 2**31, 2**32 - 1, 3])
     blob = draw.choice(
         [
-            struct.pack("<I", said) + tree + draw.choice([b"", b"a\0b\0", b"abc", bytes(300)]),
+            struct.pack("<I", stated_size) + tree + draw.choice([b"", b"a\0b\0", b"abc", bytes(300)]),
             draw.randbytes(400),
             b"\0",
             b"",
@@ -188,16 +191,16 @@ def _name(draw: random.Random, files: Files) -> str:
 
 
 def _sealed(draw: random.Random, files: Files) -> str:
-    """Make the digests true, mostly; sometimes there is no hash of the vocabulary to compare."""
-    luck = draw.random()
-    if luck < 0.2:
+    """Correct the digests in most cases; in some, remove the hash of the vocabulary."""
+    number = draw.random()
+    if number < 0.2:
         return ""
-    if luck < 0.5:
+    if number < 0.5:
         config = config_of(files)
         config["vocabulary_hash"] = None
         set_config(files, config)
     seal(files)
-    return ", digests made true" if luck >= 0.5 else ", digests made true, no hash of the vocabulary"
+    return ", digests corrected" if number >= 0.5 else ", digests corrected, no hash of the vocabulary"
 
 
 def surgery(draw: random.Random, files: Files) -> str:

@@ -1,4 +1,4 @@
-"""A case in a process of its own: what became of it, and how much memory it took."""
+"""Running of a case in a separate process: its outcome, and its use of memory."""
 
 import contextlib
 import faulthandler
@@ -21,13 +21,13 @@ from tests.support.hostile.folder import Files, size_of, write_folder
 from tests.support.hostile.verbs import LINE_BY_LINE, LINES, MODEL, NUMBERS_ONLY, PAIR_LINES, PAIRS, VERBS
 
 SECONDS = 10
-# What a process may ask for beyond what it holds when it starts: the rest of the machine is for others.
+# Limit of the memory that a process may allocate, beyond what it has when it starts, in bytes.
 MOST_MEMORY = 1 << 30
 MOST_WRITTEN = 1 << 28
 LONGEST_MESSAGE = 1000
 
 CLEAN, SAME, DIFFERENT = "clean", "same", "different"
-# Trouble
+# Outcomes that are bugs.
 UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY = "unclear", "traceback", "crash", "hang", "memory"
 OUTCOMES = (CLEAN, SAME, DIFFERENT, UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY)
 TROUBLE = (UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY)
@@ -35,13 +35,14 @@ TROUBLE = (UNCLEAR, TRACEBACK, CRASH, HANG, MEMORY)
 
 @dataclass
 class Result:
-    """What became of a verb on a case.
+    """Result of a command on a case.
 
-    outcome   one of `OUTCOMES`
-    detail    the message of an error, or where it happened
-    digest    of what was printed
-    peak      bytes of memory beyond what the process held when it began
-    noise     lines on standard error, beside the warnings that the verb itself prints of a line of text
+    Attributes:
+        outcome: one of `OUTCOMES`.
+        detail: the message of an error, or where it occurred.
+        digest: SHA-256 of the standard output.
+        peak: largest memory use in bytes, beyond that at the start of the process.
+        noise: lines on standard error, except warnings about lines of text.
     """
 
     outcome: str
@@ -53,7 +54,7 @@ class Result:
 
 @dataclass
 class Running:
-    """A process that tries a verb on a case in a folder, and the pipe that it writes its result to."""
+    """A process that runs a command on a case in a directory, and the pipe for its result."""
 
     process: int
     pipe: int
@@ -62,10 +63,14 @@ class Running:
 
 
 def start(case: Case, verb: str, folder: Path, other: Files, *, tracebacks: bool = False) -> Running:
-    """Begin a verb on a case in a new folder.
+    """Start a command on a case in a new directory.
 
-    other       an undamaged directory, which some verbs need beside the case's
-    tracebacks  print them on standard error, which is part of the result
+    Args:
+        case: the case.
+        verb: a key of `VERBS`.
+        folder: the directory to create.
+        other: an undamaged model directory, which some commands need in addition.
+        tracebacks: print tracebacks to standard error, which is part of the result.
     """
     folder.mkdir()
     sys.stdout.flush()
@@ -77,13 +82,13 @@ def start(case: Case, verb: str, folder: Path, other: Files, *, tracebacks: bool
         return Running(process, reading, folder, time.monotonic())
     try:
         os.close(reading)
-        _life(case, verb, folder, other, writing, tracebacks)
+        _run_child(case, verb, folder, other, writing, tracebacks)
     finally:
         os._exit(1)
 
 
 def finish(running: Running) -> Result:
-    """Return the result of a process that has ended, written, or had its time."""
+    """Wait until a process ends or exceeds the time limit; return its result."""
     data = b""
     timed_out = False
     while True:
@@ -98,7 +103,7 @@ def finish(running: Running) -> Result:
             break
     os.close(running.pipe)
     if timed_out:
-        # Faulthandler writes where it was.
+        # On SIGABRT, faulthandler prints a traceback.
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.process, signal.SIGABRT)
             time.sleep(0.2)
@@ -117,7 +122,7 @@ def finish(running: Running) -> Result:
 
 
 def judged(result: Result, undamaged: Result, files: Files, allowance: int) -> Result:
-    """Compare with what the verb did on the undamaged directory."""
+    """Return a result compared with that of the undamaged directory: the outcome may become DIFFERENT or MEMORY."""
     if result.outcome == SAME and result.digest != undamaged.digest:
         result.outcome = DIFFERENT
     limit = undamaged.peak + 2 * size_of(files) + allowance
@@ -127,7 +132,7 @@ def judged(result: Result, undamaged: Result, files: Files, allowance: int) -> R
     return result
 
 
-def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int, tracebacks: bool) -> None:
+def _run_child(case: Case, verb: str, folder: Path, other: Files, pipe: int, tracebacks: bool) -> None:
     os.chdir(folder)
     write_folder(MODEL, case.files)
     write_folder(Path("other"), other)
@@ -146,7 +151,7 @@ def _life(case: Case, verb: str, folder: Path, other: Files, pipe: int, tracebac
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("RssAnon")
     outcome, detail = _outcome(case, verb, tracebacks)
-    # Pages of program files come and go; what counts is what was asked for.
+    # Subtract the pages of mapped files: only allocated memory counts.
     peak = max(0, _memory("VmHWM") - _memory("RssFile") - before)
     digest = hashlib.sha256(Path("stdout").read_bytes()).hexdigest()
     with open(pipe, "wb") as file:
@@ -165,7 +170,7 @@ def _outcome(case: Case, verb: str, tracebacks: bool) -> tuple[str, str]:
         if verb in NUMBERS_ONLY and not printed.decode().replace("\n", "").replace("\t", "").isprintable():
             return UNCLEAR, f"printed {printed[:300]!r}"
     except (UserError, OSError, FloatingPointError) as error:
-        # What the command line prints in one line.
+        # The command line prints these errors as one line.
         message = str(error)
         fine = 0 < len(message) <= LONGEST_MESSAGE and message.isprintable()
         detail = f"{type(error).__name__}: {message if fine else repr(message[:300])}"
@@ -179,7 +184,7 @@ def _outcome(case: Case, verb: str, tracebacks: bool) -> tuple[str, str]:
 
 
 def _place(error: BaseException) -> str:
-    """Where in Dragoman an exception came from."""
+    """Return the place in Dragoman at which an exception was raised."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/dragoman/" in frame.filename]
     if not frames:
         return "outside"
@@ -188,16 +193,17 @@ def _place(error: BaseException) -> str:
 
 
 def _innermost(errors: str) -> str:
-    """The first frames in Dragoman of what faulthandler wrote."""
-    found = re.findall(r'File "[^"]*/dragoman/([^"]*)", line (\d+) in (\S+)', errors)
-    return ", from ".join(f"{path}:{line} {name}" for path, line, name in found[:2])
+    """Return the innermost frames in Dragoman of faulthandler's traceback."""
+    frames = re.findall(r'File "[^"]*/dragoman/([^"]*)", line (\d+) in (\S+)', errors)
+    return ", from ".join(f"{path}:{line} {name}" for path, line, name in frames[:2])
 
 
 def _memory(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return 1024 * int(found[1])
+    match = re.search(rf"^{name}:\s+(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert match is not None
+    return 1024 * int(match[1])
 
 
 def run_one(case: Case, verb: str, folder: Path, other: Files) -> Result:
+    """Run a command on a case and wait for its result; arguments as for `start`."""
     return finish(start(case, verb, folder, other))

@@ -1,4 +1,4 @@
-"""Values that settings and headers do not expect."""
+"""Unexpected values for settings and headers."""
 
 import random
 from typing import Any
@@ -38,6 +38,6 @@ def any_value(draw: random.Random) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value in a recipe."""
+    """Return a value as shown in a recipe: shortened if it is long."""
     text = value.text if isinstance(value, Raw) else repr(value)
     return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"

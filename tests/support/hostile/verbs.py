@@ -1,4 +1,4 @@
-"""What is done with a model directory: verbs of the command line, on "model" in the working directory."""
+"""Commands of the command line, run on the model directory "model" in the working directory."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -39,15 +39,17 @@ def _with(verb: V, options: Settings) -> V:
     return replace(verb, **groups)
 
 
-def _compiled(precision: str) -> Verb:
+def _native(precision: str) -> Verb:
     return lambda settings: _translate(settings, engine="native", precision=precision)
 
 
 def _quantize(settings: Settings) -> None:
-    """Quantize, see that nothing from elsewhere was copied, and translate with the copy."""
+    """Quantize, check that no file from outside was copied, and translate with the copy."""
     copy = Path("copy")
     Quantize(model=MODEL, out=copy).run()
-    assert all(file.read_bytes() != SECRET for file in copy.rglob("*") if file.is_file()), "a link was followed"
+    assert all(file.read_bytes() != SECRET for file in copy.rglob("*") if file.is_file()), (
+        "a symbolic link was followed"
+    )
     shutil.rmtree(MODEL)
     copy.rename(MODEL)
     _translate(settings)
@@ -68,9 +70,9 @@ def _learn_shortlist(settings: Settings) -> None:
 
 
 VERBS: dict[str, Verb] = {
-    "native int8": _compiled("int8"),
-    "native bf16": _compiled("bf16"),
-    "native fp32": _compiled("fp32"),
+    "native int8": _native("int8"),
+    "native bf16": _native("bf16"),
+    "native fp32": _native("fp32"),
     "torch": lambda settings: _translate(settings, engine="torch"),
     "with a shortlist": lambda settings: _translate(settings, engine="native", shortlist=True),
     "with alignment": lambda settings: _translate(settings, alignment=True),
@@ -89,13 +91,13 @@ IN_TURN = ["quantize", "score", "with a shortlist", "evaluate", "with alignment"
 IN_TURN += ["shortlist"]
 NEED_COMPILED = {*COMPILED, "with a shortlist", "shortlist"}
 
-# What prints a line for each line of text, and what prints nothing that a model says.
+# Commands that print one line per line of text, and commands that print no output of the model.
 LINE_BY_LINE = {*COMPILED, "torch", "with a shortlist", "with alignment", "ensemble"}
 NUMBERS_ONLY = {"score", "evaluate"}
 
 
 def verbs_for(number: int, kind: str, compiled: bool) -> list[str]:
-    """The verbs that a case is tried with: each engine, and another verb in turn."""
+    """Return the commands for a case: each engine, and one of the other commands in turn."""
     engine = COMPILED[number % 3]
     if kind in ("settings", "text"):
         chosen = [engine, "torch"]
@@ -109,7 +111,7 @@ def verbs_for(number: int, kind: str, compiled: bool) -> list[str]:
 
 
 def warm_up() -> None:
-    """Import what the verbs import when they run, so that a forked process need not."""
+    """Import the modules that the commands import when they run, before processes are forked."""
     import dragoman.alignment.head_ranking
     import dragoman.attention_page.map
     import dragoman.attention_page.page

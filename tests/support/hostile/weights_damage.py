@@ -1,4 +1,4 @@
-"""What happens to model.safetensors: its header, what its tensors are said to be, and their values."""
+"""Damage to model.safetensors: its header, the descriptions of tensors, and their values."""
 
 import math
 import random
@@ -23,7 +23,7 @@ from tests.support.hostile.folder import (
 )
 from tests.support.hostile.values import OTHERS, TEXTS, any_value, shown
 
-# Bytes of a number.
+# Size of a number in bytes.
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 WIDTHS |= {"F8_E4M3": 1, "F8_E5M2": 1, "U64": 8, "U32": 4, "U16": 2, "C64": 8, "F8_E8M0": 1, "F4": 1, "F6_E2M3": 1}
 DTYPES: list[Any] = [*WIDTHS, "float32", "F128", "f32", "", "F32\n", None, 4, ["F32"], {}]
@@ -82,15 +82,15 @@ def header_text(draw: random.Random, files: Files) -> str:
     texts["flips"] = bytes(flipped)
     what = draw.choice([*texts, "flips", "flips", "flips", "length", "length", "length"])
     if what == "length":
-        said = draw.choice(lengths)
-        files[WEIGHTS] = (said % 2**64).to_bytes(8, "little") + data[8:]
-        return f"header length {said}, not {length}"
+        stated_length = draw.choice(lengths)
+        files[WEIGHTS] = (stated_length % 2**64).to_bytes(8, "little") + data[8:]
+        return f"header length {stated_length}, not {length}"
     files[WEIGHTS] = len(texts[what]).to_bytes(8, "little") + texts[what] + body
     return f"header: {what}"
 
 
 def entry(draw: random.Random, files: Files) -> str:
-    """One tensor's entry in the header, beside bytes that do not fit it."""
+    """Change the entry of one tensor in the header, so that it does not fit the bytes."""
     tensors = tensors_of(content_of(files, WEIGHTS))
     name = draw.choice([name for name, each in tensors.items() if each.shape])
     tensor, total = tensors[name], sum(len(each.data) for each in tensors.values())
@@ -100,8 +100,8 @@ def entry(draw: random.Random, files: Files) -> str:
         recipe = f"dtype {shown(tensor.dtype)}"
     elif what == "shape":
         shape = list(tensor.shape)
-        place = draw.randrange(len(shape))
-        shape[place] = draw.choice([0, -1, 1, shape[place] + 1, 2**31, 2**32, 2**62, 2**63, 2**64, 1.5, None, "8"])
+        axis = draw.randrange(len(shape))
+        shape[axis] = draw.choice([0, -1, 1, shape[axis] + 1, 2**31, 2**32, 2**62, 2**63, 2**64, 1.5, None, "8"])
         tensor.shape = draw.choice([shape, shape, shape, [], [*shape, 1], [2**32, 2**32], [2**62, 4], any_value(draw)])
         recipe = f"shape {shown(tensor.shape)}"
     elif what == "offsets":
@@ -123,14 +123,14 @@ def entry(draw: random.Random, files: Files) -> str:
 
 
 def _sized(draw: random.Random, dtype: str, shape: list[int], like: bytes) -> Tensor:
-    """A tensor of this shape whose bytes are there, so that the file agrees with itself."""
+    """Return a tensor of this shape with as many bytes, so that the file is consistent."""
     count = math.prod(shape) * WIDTHS[dtype]
     data = (like * (count // max(1, len(like)) + 1))[:count] if dtype == "F32" else bytes(draw.randbytes(count))
     return Tensor(dtype, shape, data.ljust(count, b"\0"))
 
 
 def tensor(draw: random.Random, files: Files) -> str:
-    """Tensors that agree with their bytes and with the digest, but are not those of the model."""
+    """Replace tensors by others that are consistent with the bytes and the digest, but not with the model."""
     tensors: dict[Any, Tensor] = tensors_of(content_of(files, WEIGHTS))
     recipes = []
     for _ in range(draw.choice([1, 1, 1, 2, 5])):
@@ -174,7 +174,7 @@ def tensor(draw: random.Random, files: Files) -> str:
 
 
 def scale(draw: random.Random, files: Files) -> str:
-    """int8 matrices and their scales, which are stored apart."""
+    """Replace a matrix by an int8 matrix and a scale, some of wrong shapes or types."""
     tensors: dict[Any, Tensor] = tensors_of(content_of(files, WEIGHTS))
     matrices = [name for name, each in tensors.items() if len(each.shape) == 2]
     name = draw.choice(matrices)
@@ -193,15 +193,15 @@ def scale(draw: random.Random, files: Files) -> str:
 
 
 def resized(draw: random.Random, files: Files) -> str:
-    """A size of the settings, and every tensor of that size with it."""
+    """Change a size in the settings, and all tensors of that size with it."""
     config = config_of(files)
     sizes = {key: each for key, each in config["model"].items() if type(each) is int and each > 4}
     key = draw.choice(list(sizes))
     old, new = sizes[key], draw.choice([0, 1, 2, 3, 4, 5, sizes[key] - 1, sizes[key] + 1, 2 * sizes[key]])
-    same = [each for each, found in sizes.items() if found == old]
+    same = [name for name, size in sizes.items() if size == old]
     config["model"].update(dict.fromkeys(same, new))
     set_config(files, config)
-    # Heads and gates make multiples of a size.
+    # Dimensions may be multiples of a size, with several heads or a gate.
     tensors = {
         name: _sized(draw, each.dtype, [dim // old * new if dim % old == 0 else dim for dim in each.shape], each.data)
         for name, each in tensors_of(content_of(files, WEIGHTS)).items()
@@ -211,7 +211,7 @@ def resized(draw: random.Random, files: Files) -> str:
 
 
 def numbers(draw: random.Random, files: Files) -> str:
-    """Weights that are numbers of a kind that training does not make."""
+    """Set weights to values that do not occur in training."""
     tensors = tensors_of(content_of(files, WEIGHTS))
     floats = [name for name, each in tensors.items() if each.dtype == "F32" and each.data]
     chosen = draw.choice(
@@ -222,16 +222,16 @@ def numbers(draw: random.Random, files: Files) -> str:
     for name in chosen:
         data = bytearray(tensors[name].data)
         count = len(data) // 4
-        for place in range(count) if all_of_it else [draw.randrange(count)]:
-            struct.pack_into("<f", data, 4 * place, number)
+        for index in range(count) if all_of_it else [draw.randrange(count)]:
+            struct.pack_into("<f", data, 4 * index, number)
         tensors[name].data = bytes(data)
     files[WEIGHTS] = safetensors_bytes(tensors)
     which = chosen[0] if len(chosen) == 1 else f"{len(chosen)} tensors"
-    return f"{number} {'all over' if all_of_it else 'once in'} {which}"
+    return f"{number} {'everywhere in' if all_of_it else 'once in'} {which}"
 
 
 def body(draw: random.Random, files: Files) -> str:
-    """Flips and cuts; every second time the digest is made true again."""
+    """Flip bits, cut or extend the file; correct the digest in half of the cases."""
     data = bytearray(content_of(files, WEIGHTS))
     start = 8 + int.from_bytes(data[:8], "little")
     what = draw.choice(["flips", "flips", "cut", "appended", "noise", "zeros"])
@@ -250,7 +250,7 @@ def body(draw: random.Random, files: Files) -> str:
     sealed = len(data) >= start and draw.random() < 0.5
     if sealed:
         seal(files)
-    return what + (", digest made true" if sealed else "")
+    return what + (", digest corrected" if sealed else "")
 
 
 HEADER_DAMAGES: list[Callable[[random.Random, Files], str]] = [metadata, header_text, header_text, entry, entry, entry]

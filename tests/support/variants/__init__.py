@@ -1,6 +1,6 @@
-"""A model of every kind at a size for tests, by name: what holds for all of them is tested on all of them.
+"""Small variants of every architecture, by name, for tests that hold for all models.
 
-Each architecture has a file here, named as in the table of architectures.
+Each architecture has a file here with the name that it has in the table of architectures.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The convolutional model's choices."""
+"""Variants of the convolutional model."""
 
 from dataclasses import replace
 from typing import Any

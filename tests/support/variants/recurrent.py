@@ -1,4 +1,4 @@
-"""The recurrent model's choices."""
+"""Variants of the recurrent model."""
 
 from dataclasses import replace
 from typing import Any

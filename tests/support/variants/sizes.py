@@ -1,7 +1,7 @@
-"""Sizes that all variants share."""
+"""Sizes of all variants."""
 
-# Subwords of the vocabulary.
+# Number of subwords in the vocabulary.
 V = 17
-# The longest source or target that the properties try, and that any test tries: positions must be known so far.
+# Longest source or target in property tests, and in any test; tables of positions must have this length.
 MAXIMUM = 12
 LONGEST = 300

@@ -1,4 +1,4 @@
-"""Transformers: the paper's, and each choice that a run file offers."""
+"""Variants of the Transformer: the paper's, and one for each choice of a setting."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,10 +41,10 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "one head": {"heads": 1, "encoder_layers": 1, "decoder_layers": 3},
 }
 for _name in PRESETS:
-    # The presets' choices at a size for tests.
-    _chosen = preset(_name, V, V, joint=True)
+    # The choices of each preset, at a small size.
+    _config = preset(_name, V, V, joint=True)
     _CHOICES[f"as {_name}"] = {
-        field: getattr(_chosen, field)
+        field: getattr(_config, field)
         for field in ("norm_placement", "norm", "activation", "positions", "tied_embeddings", "attention_bias")
     }
 

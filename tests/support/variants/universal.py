@@ -1,4 +1,4 @@
-"""Universal Transformers: fixed and adaptive depth, and each choice that a run file offers."""
+"""Variants of the Universal Transformer: fixed and adaptive depth, and one for each choice of a setting."""
 
 from dataclasses import replace
 from typing import Any
