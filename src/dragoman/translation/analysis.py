@@ -106,6 +106,7 @@ class PairAnalyzer:
             One score per pair, in order. The numbers of a pair that is not `scorable` are NaN.
 
         Raises:
+            SettingsError: if the backend cannot score.
             FloatingPointError: if the models compute probabilities that are not finite.
 
         Example:
@@ -145,6 +146,9 @@ class PairAnalyzer:
 
         Returns:
             Mean and maximum over all tokens, by name; empty for most architectures. See `Seq2Seq.token_statistics`.
+
+        Raises:
+            SettingsError: if the backend cannot score.
 
         Example:
             >>> from dragoman import Translator

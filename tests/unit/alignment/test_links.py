@@ -98,8 +98,7 @@ def test_segments_without_a_space_between_them_share_a_word() -> None:
 def test_alignments_by_head_equal_those_of_align() -> None:
     translator = random_translator()
     pairs = [("the lamp is on", "the door"), ("wait", "wait now")]
-    for links_by_head, expected in zip(
-        translator.alignments_by_head(pairs), translator.align(pairs, FIRST), strict=True
-    ):
-        assert links_by_head[FIRST] == expected
-        assert json.dumps([list(link) for link in links_of_first])
+    links_of_first = translator.align(pairs, FIRST)
+    assert [links_by_head[FIRST] for links_by_head in translator.alignments_by_head(pairs)] == links_of_first
+    # Plain integers, not those of NumPy, which JSON cannot represent.
+    assert json.dumps(links_of_first)
