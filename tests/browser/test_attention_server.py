@@ -103,5 +103,5 @@ def test_other_requests_are_refused(
 
 
 def test_a_port_that_is_taken_is_named(server: AttentionServer) -> None:
-    with pytest.raises(SettingsError, match="cannot be used"):
+    with pytest.raises(SettingsError, match="cannot use port"):
         AttentionServer(server.translator, server.attention, server.server_address[1])

@@ -15,7 +15,7 @@ from dragoman.models.description import ALIGNMENT_FILE, LISTED_FILES, add_file, 
 from dragoman.settings import from_mapping
 
 # Upper limit of the numbers of layers and heads, larger than in any model.
-MOST = 1 << 16
+LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class AlignmentHead:
     Example:
         >>> from dragoman.alignment.heads import AlignmentHead
         >>> print(AlignmentHead(layer=2, head=0, from_input=True))
-        layer 3, head 1, where a token is input
+        layer 3, head 1, where a token is the input
     """
 
     layer: int
@@ -43,12 +43,12 @@ class AlignmentHead:
     from_input: bool
 
     def __post_init__(self) -> None:
-        if not 0 <= self.layer < MOST or not 0 <= (self.head or 0) < MOST:
+        if not 0 <= self.layer < LIMIT or not 0 <= (self.head or 0) < LIMIT:
             raise ModelError(f"layer {quoted(self.layer)}, head {quoted(self.head)} does not exist")
 
     def __str__(self) -> str:
         head = "mean of heads" if self.head is None else f"head {self.head + 1}"
-        return f"layer {self.layer + 1}, {head}, where a token is {'input' if self.from_input else 'predicted'}"
+        return f"layer {self.layer + 1}, {head}, where a token is {'the input' if self.from_input else 'predicted'}"
 
     def save(self, directory: Path) -> None:
         """Write the head into a model directory.
