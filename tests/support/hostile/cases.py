@@ -33,7 +33,7 @@ DAMAGES: dict[str, tuple[list[list[Damage]], int]] = {
     "tokenizer": ([TOKENIZER_DAMAGES], 14),
     "shortlist": ([other_damage.SHORTLIST_DAMAGES], 5),
     "alignment": ([other_damage.ALIGNMENT_DAMAGES], 3),
-    "files": ([other_damage.PLACE_DAMAGES], 5),
+    "files": ([other_damage.FILE_DAMAGES], 5),
     "two at once": ([[*TENSOR_DAMAGES, *TOKENIZER_DAMAGES], SETTING_DAMAGES], 5),
 }
 SETTINGS, TEXT = "settings", "text"

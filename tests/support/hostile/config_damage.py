@@ -10,7 +10,7 @@ from tests.support.hostile.folder import CONFIG, Files, Raw, config_of, content_
 from tests.support.hostile.values import NUMBERS, TEXTS, any_value, shown
 
 
-def _place(draw: random.Random, config: dict[Any, Any]) -> tuple[dict[Any, Any], str]:
+def _random_key(draw: random.Random, config: dict[Any, Any]) -> tuple[dict[Any, Any], str]:
     """Return a table and one of its keys, most often of the model's settings."""
     tables = [config, config["model"], config["model"]]
     tables += [config["digests"]] if isinstance(config.get("digests"), dict) else []
@@ -22,7 +22,7 @@ def value(draw: random.Random, files: Files) -> str:
     config = config_of(files)
     recipes = []
     for _ in range(draw.choice([1, 1, 1, 2, 3])):
-        table, key = _place(draw, config)
+        table, key = _random_key(draw, config)
         if isinstance(table[key], dict) and draw.random() < 0.8:
             continue
         table[key] = draw.choice(NUMBERS) if isinstance(table[key], int) and draw.random() < 0.6 else any_value(draw)
@@ -69,19 +69,19 @@ def architecture(draw: random.Random, files: Files) -> str:
 
 def key(draw: random.Random, files: Files) -> str:
     config = config_of(files)
-    table, name = _place(draw, config)
-    what = draw.choice(["missing", "unknown", "twice", "renamed"])
+    table, name = _random_key(draw, config)
+    change = draw.choice(["missing", "unknown", "twice", "renamed"])
     new: Any = draw.choice([each for each in TEXTS if not isinstance(each, Raw)] + [Raw(r'"\ud800"'), "x" * 10_000])
-    if what == "missing":
+    if change == "missing":
         del table[name]
-    elif what == "unknown":
+    elif change == "unknown":
         table[new] = any_value(draw)
-    elif what == "twice":
+    elif change == "twice":
         table[Raw(json_text(name))] = any_value(draw)
     else:
         table[new] = table.pop(name)
     set_config(files, config)
-    return f"{name} {what}" + (f" ({shown(new)})" if what in ("unknown", "renamed") else "")
+    return f"{name} {change}" + (f" ({shown(new)})" if change in ("unknown", "renamed") else "")
 
 
 def text(draw: random.Random, files: Files) -> str:
@@ -108,9 +108,9 @@ def text(draw: random.Random, files: Files) -> str:
     for _ in range(draw.choice([1, 1, 3, 30])):
         flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
     changed["flips"] = bytes(flipped)
-    what = draw.choice([*changed, "flips", "flips", "flips", "cut"])
-    files[CONFIG] = changed[what]
-    return what
+    change = draw.choice([*changed, "flips", "flips", "flips", "cut"])
+    files[CONFIG] = changed[change]
+    return change
 
 
 # Damages after which config.json is still an object with the settings of a model.

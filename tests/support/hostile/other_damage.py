@@ -25,17 +25,17 @@ from tests.support.hostile.values import any_value, shown
 
 def _flipped(draw: random.Random, data: bytes) -> tuple[bytes, str]:
     changed = bytearray(data)
-    what = draw.choice(["flips", "flips", "cut", "appended", "empty"])
-    if what == "flips":
+    change = draw.choice(["flips", "flips", "cut", "appended", "empty"])
+    if change == "flips":
         for _ in range(draw.choice([1, 1, 3, 30])):
             changed[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-    elif what == "cut":
+    elif change == "cut":
         del changed[draw.randrange(len(data)) :]
-    elif what == "appended":
+    elif change == "appended":
         changed += draw.randbytes(draw.choice([1, 8, 4096]))
     else:
         changed.clear()
-    return bytes(changed), what
+    return bytes(changed), change
 
 
 def _sealed(draw: random.Random, files: Files) -> str:
@@ -47,70 +47,72 @@ def _sealed(draw: random.Random, files: Files) -> str:
 
 def shortlist(draw: random.Random, files: Files) -> str:
     if draw.random() < 0.3:
-        files[SHORTLIST], what = _flipped(draw, content_of(files, SHORTLIST))
-        return what + _sealed(draw, files)
+        files[SHORTLIST], change = _flipped(draw, content_of(files, SHORTLIST))
+        return change + _sealed(draw, files)
     tensors: dict[Any, Tensor] = tensors_of(content_of(files, SHORTLIST))
     name = draw.choice(list(tensors))
     tensor = tensors[name]
     count = len(tensor.data) // 8
     ids = list(struct.unpack(f"<{count}q", tensor.data))
-    what = draw.choice(["values", "values", "values", "dtype", "shape", "missing", "extra", "order", "empty", "twice"])
-    if what == "values":
+    change = draw.choice(
+        ["values", "values", "values", "dtype", "shape", "missing", "extra", "order", "empty", "twice"]
+    )
+    if change == "values":
         for _ in range(draw.choice([1, 1, 5])):
             ids[draw.randrange(count)] = draw.choice(
                 [-1, 0, 1, 2, 3, count, 339, 340, 2**31, 2**32, 2**63 - 1, -(2**63)]
             )
-    elif what == "order":
+    elif change == "order":
         draw.shuffle(ids)
-    elif what == "empty":
+    elif change == "empty":
         ids = []
-    elif what == "twice":
+    elif change == "twice":
         ids *= 2
     tensor.data = struct.pack(f"<{len(ids)}q", *ids)
     tensor.shape = [len(ids)]
-    if what == "dtype":
+    if change == "dtype":
         tensor.dtype = draw.choice(["F64", "U64", "F8_E4M3", "I8", "BOOL", "F32", "I32", "BF16", "F16"])
         width = {"F64": 1, "U64": 1, "F32": 2, "I32": 2, "BF16": 4, "F16": 4}.get(tensor.dtype, 8)
         tensor.shape = [len(ids) * width]
-        what += f" {tensor.dtype}"
-    elif what == "shape":
+        change += f" {tensor.dtype}"
+    elif change == "shape":
         tensor.shape = draw.choice([[count, 1], [1, count], [1, 1, count], [1] * 40 + [count]])
         if draw.random() < 0.3:
             tensor.shape, tensor.data = draw.choice([([], struct.pack("<q", 3)), ([0], b""), ([0, 2**40], b"")])
-        what += f" {tensor.shape}"
-    elif what == "missing":
+        change += f" {tensor.shape}"
+    elif change == "missing":
         del tensors[name]
-    elif what == "extra":
+    elif change == "extra":
         tensors["\x1b[31m\n"] = Tensor("I64", [1], bytes(8))
     files[SHORTLIST] = safetensors_bytes(tensors, metadata={})
-    return f"{name}: {what}" + _sealed(draw, files)
+    return f"{name}: {change}" + _sealed(draw, files)
 
 
 def alignment(draw: random.Random, files: Files) -> str:
     data = content_of(files, ALIGNMENT)
     if draw.random() < 0.3:
-        files[ALIGNMENT], what = _flipped(draw, data)
-        return what + _sealed(draw, files)
+        files[ALIGNMENT], change = _flipped(draw, data)
+        return change + _sealed(draw, files)
     choice: Any = json.loads(data)
     key = draw.choice(list(choice))
-    what = draw.choice(["value", "value", "value", "missing", "unknown", "twice", "other"])
-    if what == "value":
+    change = draw.choice(["value", "value", "value", "missing", "unknown", "twice", "other"])
+    if change == "value":
         choice[key] = draw.choice([-1, 1, 2, 10**6, 2**31, 2**63, 10**30, None, any_value(draw), any_value(draw)])
-        what = f"{key} = {shown(choice[key])}"
-    elif what == "missing":
+        change = f"{key} = {shown(choice[key])}"
+    elif change == "missing":
         del choice[key]
-    elif what == "unknown":
+    elif change == "unknown":
         choice["\x1b[31m\n"] = 1
-    elif what == "twice":
+    elif change == "twice":
         choice[Raw(json_text(key))] = any_value(draw)
     else:
         choice = any_value(draw)
-        what = shown(choice)
+        change = shown(choice)
     files[ALIGNMENT] = json_text(choice).encode()
-    return what + _sealed(draw, files)
+    return change + _sealed(draw, files)
 
 
-def place(draw: random.Random, files: Files) -> str:
+def replacement(draw: random.Random, files: Files) -> str:
     """Replace a file by something else, or add one."""
     recipes = []
     for _ in range(draw.choice([1, 1, 1, 2])):
@@ -126,7 +128,7 @@ def place(draw: random.Random, files: Files) -> str:
 
 SHORTLIST_DAMAGES: list[Callable[[random.Random, Files], str]] = [shortlist]
 ALIGNMENT_DAMAGES: list[Callable[[random.Random, Files], str]] = [alignment]
-PLACE_DAMAGES: list[Callable[[random.Random, Files], str]] = [place]
+FILE_DAMAGES: list[Callable[[random.Random, Files], str]] = [replacement]
 
 # Options of `dragoman translate`, with values out of range or at its limits.
 _INTEGERS = [-(2**63), -(2**31), -1, 0, 1, 2**16, 2**31 - 5, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 10**30]

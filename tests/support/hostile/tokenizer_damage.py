@@ -86,11 +86,11 @@ def _score(draw: random.Random) -> bytes:
 
 def _pieces(draw: random.Random, model: list[Field]) -> str:
     """Change texts, scores and types of pieces; add or remove pieces, or change their order."""
-    places = [i for i, field in enumerate(model) if field.number == PIECES]
-    what = draw.choice(
+    indices = [i for i, field in enumerate(model) if field.number == PIECES]
+    change = draw.choice(
         ["score", "scores", "text", "texts", "type", "types", "more", "fewer", "order", "twice", "bytes"]
     )
-    chosen = places if what in ("scores", "texts", "types") else [draw.choice(places)]
+    chosen = indices if change in ("scores", "texts", "types") else [draw.choice(indices)]
     texts = [
         b"",
         b"\xff\xfe",
@@ -104,40 +104,40 @@ def _pieces(draw: random.Random, model: list[Field]) -> str:
         b"a b",
     ]
     text = draw.choice(texts)
-    for place in chosen:
-        if what not in ("score", "scores", "text", "texts", "type", "types"):
+    for index in chosen:
+        if change not in ("score", "scores", "text", "texts", "type", "types"):
             break
-        value = model[place].value
+        value = model[index].value
         assert isinstance(value, bytes)
         piece = fields_of(value)
-        if what.startswith("score"):
+        if change.startswith("score"):
             _set(piece, SCORE, 5, _score(draw))
-        elif what.startswith("text"):
-            _set(piece, TEXT, 2, text + (str(place).encode() if what == "texts" and draw.random() < 0.9 else b""))
+        elif change.startswith("text"):
+            _set(piece, TEXT, 2, text + (str(index).encode() if change == "texts" and draw.random() < 0.9 else b""))
         else:
             _set(piece, TYPE, 0, draw.choice([0, 1, 2, 3, 4, 5, 6, 7, 2**31, 2**63]))
-        model[place].value = bytes_of(piece)
-    if what == "more":
+        model[index].value = bytes_of(piece)
+    if change == "more":
         count = draw.choice([1, 10, 20_000])
         model += [
             Field(PIECES, 2, bytes_of([Field(TEXT, 2, b"new%d" % i), Field(SCORE, 5, _score(draw))]))
             for i in range(count)
         ]
-        what = f"{count} more"
-    elif what == "fewer":
-        keep = draw.choice([0, 1, 4, 10, 259, 260, 261, len(places) - 1])
-        model[:] = [field for i, field in enumerate(model) if i not in set(places[keep:])]
-        what = f"the first {keep} only"
-    elif what == "order":
-        values = [model[place].value for place in places]
+        change = f"{count} more"
+    elif change == "fewer":
+        keep = draw.choice([0, 1, 4, 10, 259, 260, 261, len(indices) - 1])
+        model[:] = [field for i, field in enumerate(model) if i not in set(indices[keep:])]
+        change = f"the first {keep} only"
+    elif change == "order":
+        values = [model[index].value for index in indices]
         draw.shuffle(values)
-        for place, each in zip(places, values, strict=True):
-            model[place].value = each
-    elif what == "twice":
-        model[places[-1]].value = model[places[-2]].value
-    elif what == "bytes":
+        for index, each in zip(indices, values, strict=True):
+            model[index].value = each
+    elif change == "twice":
+        model[indices[-1]].value = model[indices[-2]].value
+    elif change == "bytes":
         model[:] = [field for field in model if not _is_byte(field)]
-    return f"pieces: {what}" + (f" {text[:8]!r}" if what.startswith("text") else "")
+    return f"pieces: {change}" + (f" {text[:8]!r}" if change.startswith("text") else "")
 
 
 def _is_byte(field: Field) -> bool:
@@ -206,30 +206,30 @@ def _sealed(draw: random.Random, files: Files) -> str:
 def surgery(draw: random.Random, files: Files) -> str:
     name = _name(draw, files)
     model = fields_of(content_of(files, name))
-    how = draw.choice([_pieces, _pieces, _pieces, _specification, _normalizer])(draw, model)
+    recipe = draw.choice([_pieces, _pieces, _pieces, _specification, _normalizer])(draw, model)
     files[name] = bytes_of(model)
-    return f"{name}: {how}" + _sealed(draw, files)
+    return f"{name}: {recipe}" + _sealed(draw, files)
 
 
 def damage(draw: random.Random, files: Files) -> str:
     name = _name(draw, files)
     data = bytearray(content_of(files, name))
-    what = draw.choice(["flips", "flips", "flips", "cut", "appended", "noise", "twice", "empty"])
-    if what == "flips":
+    change = draw.choice(["flips", "flips", "flips", "cut", "appended", "noise", "twice", "empty"])
+    if change == "flips":
         for _ in range(draw.choice([1, 1, 10, 1000])):
             data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-    elif what == "cut":
+    elif change == "cut":
         del data[draw.randrange(len(data)) :]
-    elif what == "appended":
+    elif change == "appended":
         data += draw.randbytes(draw.choice([1, 4, 4096]))
-    elif what == "noise":
+    elif change == "noise":
         data[:] = draw.randbytes(len(data))
-    elif what == "twice":
+    elif change == "twice":
         data *= 2
     else:
         data.clear()
     files[name] = bytes(data)
-    return f"{name}: {what}" + _sealed(draw, files)
+    return f"{name}: {change}" + _sealed(draw, files)
 
 
 TOKENIZER_DAMAGES: list[Callable[[random.Random, Files], str]] = [surgery, surgery, damage]

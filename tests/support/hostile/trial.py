@@ -114,8 +114,10 @@ def finish(running: Running) -> Result:
     if timed_out:
         return Result(HANG, _innermost(errors))
     if status or not data:
-        how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
-        return Result(CRASH, f"{how} {_innermost(errors)}")
+        ending = (
+            signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+        )
+        return Result(CRASH, f"{ending} {_innermost(errors)}")
     outcome, digest, peak, detail = data.decode(errors="replace").split("\t", 3)
     noise = tuple(line for line in errors.splitlines() if not re.match(r"(dragoman: )?line \d+: ", line))
     return Result(outcome, detail, digest, int(peak), noise)
@@ -179,11 +181,11 @@ def _outcome(case: Case, verb: str, tracebacks: bool) -> tuple[str, str]:
         kind = MEMORY if isinstance(error, MemoryError) or "allocate memory" in str(error) else TRACEBACK
         if tracebacks:
             traceback.print_exc()
-        return kind, f"{_place(error)}: {type(error).__name__}: {str(error)[:200]!r}"
+        return kind, f"{_origin(error)}: {type(error).__name__}: {str(error)[:200]!r}"
     return SAME, ""
 
 
-def _place(error: BaseException) -> str:
+def _origin(error: BaseException) -> str:
     """Return the place in Dragoman at which an exception was raised."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/dragoman/" in frame.filename]
     if not frames:

@@ -80,13 +80,13 @@ def header_text(draw: random.Random, files: Files) -> str:
     for _ in range(draw.choice([1, 1, 3])):
         flipped[draw.randrange(length)] ^= 1 << draw.randrange(8)
     texts["flips"] = bytes(flipped)
-    what = draw.choice([*texts, "flips", "flips", "flips", "length", "length", "length"])
-    if what == "length":
+    change = draw.choice([*texts, "flips", "flips", "flips", "length", "length", "length"])
+    if change == "length":
         stated_length = draw.choice(lengths)
         files[WEIGHTS] = (stated_length % 2**64).to_bytes(8, "little") + data[8:]
         return f"header length {stated_length}, not {length}"
-    files[WEIGHTS] = len(texts[what]).to_bytes(8, "little") + texts[what] + body
-    return f"header: {what}"
+    files[WEIGHTS] = len(texts[change]).to_bytes(8, "little") + texts[change] + body
+    return f"header: {change}"
 
 
 def entry(draw: random.Random, files: Files) -> str:
@@ -94,17 +94,17 @@ def entry(draw: random.Random, files: Files) -> str:
     tensors = tensors_of(content_of(files, WEIGHTS))
     name = draw.choice([name for name, each in tensors.items() if each.shape])
     tensor, total = tensors[name], sum(len(each.data) for each in tensors.values())
-    what = draw.choice(["dtype", "shape", "shape", "offsets", "offsets", "whole"])
-    if what == "dtype":
+    change = draw.choice(["dtype", "shape", "shape", "offsets", "offsets", "whole"])
+    if change == "dtype":
         tensor.dtype = draw.choice([*DTYPES, any_value(draw)])
         recipe = f"dtype {shown(tensor.dtype)}"
-    elif what == "shape":
+    elif change == "shape":
         shape = list(tensor.shape)
         axis = draw.randrange(len(shape))
         shape[axis] = draw.choice([0, -1, 1, shape[axis] + 1, 2**31, 2**32, 2**62, 2**63, 2**64, 1.5, None, "8"])
         tensor.shape = draw.choice([shape, shape, shape, [], [*shape, 1], [2**32, 2**32], [2**62, 4], any_value(draw)])
         recipe = f"shape {shown(tensor.shape)}"
-    elif what == "offsets":
+    elif change == "offsets":
         n = len(tensor.data)
         tensor.offsets = draw.choice(
             [
@@ -139,22 +139,22 @@ def tensor(draw: random.Random, files: Files) -> str:
         if not old.shape:
             continue
         shape = list(old.shape)
-        what = draw.choice(["shape", "shape", "shape", "dtype", "dtype", "missing", "renamed", "extra", "all"])
-        if what == "shape":
+        change = draw.choice(["shape", "shape", "shape", "dtype", "dtype", "missing", "renamed", "extra", "all"])
+        if change == "shape":
             shapes = [[], [0], [1], [0, 7, 256], [*shape, 1], [1, *shape], [math.prod(shape)], shape[::-1], [0, *shape]]
             shapes += [[*shape[:-1], 0], [shape[0] + 1, *shape[1:]], [*shape[:-1], shape[-1] + 1], [1] * 9, [0, 2**31]]
             shapes += [[*shape[:-1], max(1, shape[-1] // 2)], [max(1, shape[0] // 2), *shape[1:]], [0, 2**62], [0] * 40]
             new = draw.choice(shapes)
             tensors[name] = _sized(draw, old.dtype, new, old.data)
             recipes.append(f"{name}: shape {new}, not {shape}")
-        elif what == "dtype":
+        elif change == "dtype":
             dtype = draw.choice([each for each in WIDTHS if each != old.dtype])
             tensors[name] = _sized(draw, dtype, shape, b"")
             recipes.append(f"{name}: dtype {dtype}, not {old.dtype}")
-        elif what == "missing":
+        elif change == "missing":
             del tensors[name]
             recipes.append(f"{name} missing")
-        elif what == "all":
+        elif change == "all":
             dtype = draw.choice(["F16", "BF16", "F64", "I8"])
             tensors = {key: _sized(draw, dtype, list(each.shape), b"") for key, each in tensors.items()}
             recipes.append(f"every dtype {dtype}")
@@ -164,9 +164,9 @@ def tensor(draw: random.Random, files: Files) -> str:
             if isinstance(new_name, Raw):
                 new_name = "a name"
             tensors[new_name] = (
-                tensors.pop(name) if what == "renamed" else draw.choice([old, Tensor("F32", [], b"0123")])
+                tensors.pop(name) if change == "renamed" else draw.choice([old, Tensor("F32", [], b"0123")])
             )
-            recipes.append(f"{name} {what} as {shown(new_name)}")
+            recipes.append(f"{name} {change} as {shown(new_name)}")
         if not tensors:
             break
     files[WEIGHTS] = safetensors_bytes(tensors)
@@ -234,15 +234,15 @@ def body(draw: random.Random, files: Files) -> str:
     """Flip bits, cut or extend the file; correct the digest in half of the cases."""
     data = bytearray(content_of(files, WEIGHTS))
     start = 8 + int.from_bytes(data[:8], "little")
-    what = draw.choice(["flips", "flips", "cut", "appended", "noise", "zeros"])
-    if what == "flips":
+    change = draw.choice(["flips", "flips", "cut", "appended", "noise", "zeros"])
+    if change == "flips":
         for _ in range(draw.choice([1, 10, 1000])):
             data[draw.randrange(start, len(data))] ^= 1 << draw.randrange(8)
-    elif what == "cut":
+    elif change == "cut":
         del data[draw.choice([draw.randrange(len(data)), draw.randrange(start, len(data)), start, len(data) - 1]) :]
-    elif what == "appended":
+    elif change == "appended":
         data += draw.randbytes(draw.choice([1, 4, 4096]))
-    elif what == "noise":
+    elif change == "noise":
         data[start:] = draw.randbytes(len(data) - start)
     else:
         data[start:] = bytes(len(data) - start)
@@ -250,7 +250,7 @@ def body(draw: random.Random, files: Files) -> str:
     sealed = len(data) >= start and draw.random() < 0.5
     if sealed:
         seal(files)
-    return what + (", digest corrected" if sealed else "")
+    return change + (", digest corrected" if sealed else "")
 
 
 HEADER_DAMAGES: list[Callable[[random.Random, Files], str]] = [metadata, header_text, header_text, entry, entry, entry]
