@@ -1,4 +1,10 @@
-"""Train, run and look inside attention-based sequence-to-sequence models."""
+"""Train, run and inspect attention-based sequence-to-sequence models.
+
+Example:
+    >>> from dragoman import Translator
+    >>> translator = Translator.load("models/mine")
+    >>> [translation] = translator.translate(["Turn off the light."])
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +18,7 @@ __all__ = ["Translator", "__version__", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: importing torch takes seconds, which `dragoman --help` should not.
+    # Imported on first use: importing torch takes seconds, and `dragoman --help` must start at once.
     if name == "Translator":
         from dragoman.translation.translator import Translator
 

@@ -1,30 +1,40 @@
-"""Mistakes of a user. Internal invariants are asserts; these are for people, and for programs that call us.
+"""Errors caused by what the user provided: files, text, settings, options.
 
-Every message says what was wrong, where (file and line when there is one) and what to do. The command line prints it
-without a traceback and exits with status 2.
+Internal invariants are asserts; these classes are for users and for programs that call Dragoman. Each message states
+what was wrong, where (file and line if there is one) and what to do. The command line prints the message without a
+traceback and exits with status 2.
 """
 
 import reprlib
 
 
 class UserError(ValueError):
-    """Something that the user gave cannot be used. Raise one of the classes below; catch this one for all of them."""
+    """Base class of all errors about what the user provided; code raises one of the subclasses.
+
+    Example:
+        >>> from dragoman.data.readers import parse_corpus
+        >>> try:
+        ...     corpus = parse_corpus("corpus.docx")
+        ... except UserError as error:
+        ...     print(type(error).__name__)
+        CorpusError
+    """
 
 
 class CorpusError(UserError):
-    """Text or pairs cannot be used: a corpus to read, fetch or make, a line of input, a reference of alignments."""
+    """Text or pairs cannot be used: a corpus, a line of input, reference alignments."""
 
 
 class SettingsError(UserError):
-    """A setting, an option or an argument is unknown, out of range, contradicts another, or is not available here."""
+    """A setting, option or argument is unknown, out of range, contradicts another one or is not available here."""
 
 
 class ModelError(UserError):
-    """A model directory is missing, damaged, or does not fit what it is asked to do."""
+    """A model directory is missing or damaged, or the model does not support the requested operation."""
 
 
 class StorageError(UserError):
-    """Files that Dragoman writes cannot be written or read: checkpoints, runs, logs, outputs; a full disk, a lock."""
+    """A file that Dragoman writes (checkpoint, run, log, output) cannot be used: damage, a full disk, a lock."""
 
 
 _SHORT = reprlib.Repr()
@@ -32,10 +42,10 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def quoted(value: object) -> str:
-    """Return a value from a file as a message shows it: escaped, so that it cannot pass for our words, and not long."""
+    """Return the representation of a value from a file, for use in a message: escaped, and shortened if it is long."""
     return _SHORT.repr(value)
 
 
 def reason_of(error: Exception) -> str:
-    """Return what an error says; without the path that the system's errors repeat, as our messages begin with it."""
+    """Return the text of an error, without the path that an OSError repeats: the messages here begin with it."""
     return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -1,4 +1,4 @@
-"""Files and directories that are there whole or not at all, even after a crash or a loss of power; reading JSON."""
+"""Atomic writing of files and directories, which also survives a crash or a loss of power; safe reading of files."""
 
 import errno
 import fcntl
@@ -17,21 +17,22 @@ from typing import Any
 from dragoman.errors import StorageError, UserError, quoted, reason_of
 
 _TEMPORARY = ".tmp-dragoman-"
-# A JSON file has a few kilobytes; what is read of one takes up to 20 times its size in memory.
+# JSON files of a model or a run have a few kilobytes. Parsed JSON takes up to 20 times its size in memory.
 LARGEST_JSON = 1 << 20
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
-    """Open a regular file for reading; a pipe or a device is neither waited for nor read.
+    """Open a regular file for reading; never block on a pipe or a device.
 
     Args:
-        path: the file.
-        follow: take a link to a regular file too.
+        path: The file.
+        follow: Also accept a symbolic link to a regular file.
 
-    Raises OSError when it is something else, or cannot be read.
+    Raises:
+        OSError: the path is not a regular file, or it cannot be opened.
     """
     if not follow and path.is_symlink():
-        raise OSError(errno.ELOOP, "it is a link", str(path))
+        raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         mode = os.fstat(descriptor).st_mode
@@ -45,31 +46,39 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
         raise
 
 
-def read_regular(path: Path, largest: int, *, follow: bool = True) -> bytes:
-    """Return the bytes of a regular file; see `open_regular`.
+def read_regular(path: Path, max_bytes: int, *, follow: bool = True) -> bytes:
+    """Return the content of a regular file.
 
-    Raises OSError also when it has more than `largest` bytes; none are read then.
+    Args:
+        path: The file.
+        max_bytes: Largest size that is accepted. Nothing is read from a larger file.
+        follow: Also accept a symbolic link to a regular file.
+
+    Raises:
+        OSError: the path is not a regular file, the file cannot be read, or it is larger than `max_bytes`.
     """
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
-        if size > largest:
-            raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
-        # Memory for all that is asked for is taken in advance.
+        if size > max_bytes:
+            raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes", str(path))
+        # The size is passed because read(n) allocates n bytes in advance, so n must not be larger than the file.
         return file.read(size)
 
 
-def read_listed(path: Path, largest: int, digests: Mapping[str, str] | None, *, follow: bool = True) -> bytes:
-    """Return the bytes of a regular file, after a comparison with its digest.
+def read_listed(path: Path, max_bytes: int, digests: Mapping[str, str] | None, *, follow: bool = True) -> bytes:
+    """Return the content of a regular file after verifying its digest.
 
     Args:
-        path: the file.
-        largest: the most bytes that it may have.
-        digests: SHA-256 by name, from the directory's list of its files; None: it has no such list.
-        follow: take a link to a regular file too.
+        path: The file.
+        max_bytes: Largest size that is accepted.
+        digests: SHA-256 by file name, as listed in the directory's config.json; None if it has no such list.
+        follow: Also accept a symbolic link to a regular file.
 
-    Raises OSError when it cannot be read, ValueError when it is not the one that is listed.
+    Raises:
+        OSError: the file cannot be read or is too large.
+        ValueError: the file is not listed, or its digest differs from the listed one.
     """
-    data = read_regular(path, largest, follow=follow)
+    data = read_regular(path, max_bytes, follow=follow)
     if digests is not None:
         if path.name not in digests:
             raise ValueError("config.json does not list it")
@@ -79,15 +88,17 @@ def read_listed(path: Path, largest: int, digests: Mapping[str, str] | None, *, 
 
 
 def read_json_object(path: Path, *, missing: str, error: type[UserError], advice: str = "") -> dict[str, Any]:
-    """Return the object that a JSON file in UTF-8 holds.
+    """Return the object in a JSON file encoded in UTF-8.
 
     Args:
-        path: the file, of at most `LARGEST_JSON` bytes.
-        missing: the message when there is no such file.
-        error: the class to raise.
-        advice: what to do when the file cannot be used; it ends each message but `missing`.
+        path: The file, of at most `LARGEST_JSON` bytes.
+        missing: Message if the file does not exist.
+        error: Class of the errors raised.
+        advice: What to do if the file cannot be used; appended to every message except `missing`.
 
-    Raises `error`, naming the path, when the file is missing, cannot be read, is not JSON, or holds something else.
+    Raises:
+        error: the file does not exist, cannot be read, is not JSON, or does not contain an object. The message names
+            the path.
     """
     advice = f"; {advice}" if advice else ""
     try:
@@ -101,9 +112,10 @@ def read_json_object(path: Path, *, missing: str, error: type[UserError], advice
 
 
 def parse_json_object(data: bytes) -> dict[str, Any]:
-    """Return the object that JSON in UTF-8 holds.
+    """Return the object in JSON text encoded in UTF-8.
 
-    Raises ValueError when it is not JSON or something else, is nested deeply, or has a key twice.
+    Raises:
+        ValueError: the text is not valid JSON, is not an object, is nested too deeply, or repeats a key.
     """
     try:
         value = json.loads(data.decode(), object_pairs_hook=_without_repeats)
@@ -117,18 +129,19 @@ def parse_json_object(data: bytes) -> dict[str, Any]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ValueError(f"it has the key {quoted(key)} twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`: whoever opens `path`, at any time, finds all the old bytes or all the new.
+    """Write `data` to `path` atomically: a reader gets either the complete old content or the complete new content.
 
-    Raises OSError when it cannot be written; `path` is then as it was.
+    Raises:
+        OSError: the file cannot be written; `path` is then unchanged.
     """
     temporary = temporary_beside(path)
     try:
@@ -141,16 +154,17 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """Give a new directory to fill, which becomes `path` when the block ends without an error.
+    """Yield a new temporary directory to fill; it is renamed to `path` when the block ends without an error.
 
-    `path` must not exist, or be an empty directory. Files in the new one must be closed by then.
+    `path` must not exist or must be an empty directory. All files in the new directory must be closed when the block
+    ends. If the block raises, the temporary directory is deleted.
     """
     temporary = temporary_beside(path)
     try:
         temporary.mkdir()
         yield temporary
-        for inside in temporary.rglob("*"):
-            _sync(inside)
+        for entry in temporary.rglob("*"):
+            _sync(entry)
         _sync(temporary)
         temporary.replace(path)
     finally:
@@ -160,35 +174,38 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
-    """Be the only process that writes in `directory`; the lock goes when the process does, however it ends.
+    """Hold an exclusive lock on `directory` inside a `with` block; create the directory if necessary.
 
-    Raises StorageError when another process holds it.
+    The system releases the lock when the process ends, even if it is killed.
+
+    Raises:
+        StorageError: another process holds the lock.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StorageError(f"another process is writing in {directory}: wait for it, or stop it") from None
+            raise StorageError(f"another process is writing to {directory}: wait until it ends, or stop it") from None
         yield
 
 
 @contextmanager
 def full_disk_explained(directory: Path) -> Iterator[None]:
-    """Let a full disk (or quota) be a StorageError that says so: the system's own error may not even name a file."""
+    """Raise a StorageError that explains a full disk or quota, in place of an OSError that may not name a file."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise StorageError(
-            f"the disk of {directory} is full ({shutil.disk_usage(directory).free:,} bytes are free): what was whole "
-            "before still is; make room and give the same command again"
+            f"the disk of {directory} is full ({shutil.disk_usage(directory).free:,} bytes are free); files that were "
+            "complete before are unchanged: free some space and run the same command again"
         ) from error
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a new file and wait until its bytes are on the disk."""
+    """Write a new file and wait until its content is on the disk."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -196,17 +213,17 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the names in this directory are on the disk, as a rename alone does not."""
+    """Wait until the entries of this directory are on the disk; a rename alone does not guarantee that."""
     _sync(path)
 
 
 def temporary_beside(path: Path) -> Path:
-    """A name that is free, on the same file system as `path`."""
+    """Return an unused random path in the same directory as `path`, and so on the same file system."""
     return path.with_name(_TEMPORARY + secrets.token_hex(8))
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what a killed process left half-written here. Only for the directory's one writer to call."""
+    """Remove temporary files and directories of a killed process. Call it only while holding the directory's lock."""
     for path in directory.glob(_TEMPORARY + "*"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

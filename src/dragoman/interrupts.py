@@ -1,4 +1,4 @@
-"""Signals that end the command line: at once while it starts or ends, by an exception while a verb works."""
+"""Handling of SIGINT and SIGTERM: exit at once while the process starts or ends, otherwise raise KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """What SIGINT and SIGTERM do to a process.
+    """Handler of SIGINT and SIGTERM.
 
-    raising   whether the next one raises KeyboardInterrupt, so that the work is broken off and tidied up; otherwise,
-              and from the second on, it ends the process without a word
-    arrived   the one that was raised; whatever has become of the exception, the process ends with 128 + this number
+    Attributes:
+        raising: True if the next signal raises KeyboardInterrupt, so that the current work is stopped and cleaned up.
+            If False, and after that signal, a signal ends the process at once without a message.
+        arrived: Number of the signal that raised KeyboardInterrupt, or None. If it is set, the exit status of the
+            process is 128 + this number, even if some code caught the exception.
     """
 
     def __init__(self) -> None:
@@ -26,7 +28,7 @@ class Interrupts:
         self.arrived: int | None = None
 
     def install(self) -> None:
-        """Handle the signals from now on, but for those that whoever started the process had it ignore."""
+        """Install the handlers, except for signals that the parent process set to be ignored."""
         for number in ENDING:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, self._handle)
@@ -39,7 +41,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def _unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """End here if the interrupt was raised where Python drops exceptions, as when an object is freed."""
+        """Exit if KeyboardInterrupt was raised where Python ignores exceptions, for example in a destructor."""
         if self.arrived is not None:
             os._exit(128 + self.arrived)
         sys.__unraisablehook__(unraisable)

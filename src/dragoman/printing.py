@@ -1,16 +1,22 @@
-"""Text that did not come from us, made safe to print: names of files, lines of a corpus, what a damaged file says."""
+"""Escaping of untrusted text before it is printed: file names, lines of a corpus, content of damaged files."""
 
 import sys
 from unicodedata import category
 
-# Controls, formats (some turn the direction of writing), halves of surrogate pairs, ends of lines and paragraphs.
+# Unicode categories: control characters, format characters (some change the direction of writing), surrogates, line
+# and paragraph separators.
 _ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-# Formats that ordinary text needs: soft hyphen, and what joins or separates letters in Persian, Hindi and emoji.
+# Format characters in ordinary text: soft hyphen, zero-width non-joiner and joiner (Persian, Hindi, emoji).
 _KEPT = "\u00ad\u200c\u200d"
 
 
 def printable(text: object) -> str:
-    r"""Return `str(text)` on one line, with what a terminal would obey instead of showing escaped, as in "\x1b[31m"."""
+    r"""Return `str(text)` on one line, with control and format characters escaped so that a terminal shows them.
+
+    Example:
+        >>> print(printable("\x1b[31mred"))
+        \x1b[31mred
+    """
     text = str(text)
     if text.isprintable():
         return text
@@ -18,7 +24,7 @@ def printable(text: object) -> str:
 
 
 def complain(message: object) -> None:
-    """Print a message of the program on standard error: one line, whatever it quotes."""
+    """Print a message on standard error as one line, prefixed with "dragoman:"; untrusted characters are escaped."""
     print(f"dragoman: {printable(message)}", file=sys.stderr)
 
 

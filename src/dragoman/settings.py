@@ -1,4 +1,7 @@
-"""Settings: frozen dataclasses to and from plain mappings (TOML run files, `--set`, JSON)."""
+"""Conversion of settings between frozen dataclasses and plain mappings (TOML run files, `--set`, JSON).
+
+In messages, settings are named by dotted keys such as "training.steps".
+"""
 
 import codecs
 import copy
@@ -21,13 +24,14 @@ from dragoman.errors import SettingsError, UserError, quoted
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# An unknown key is shown as it is up to this many letters.
+# Unknown keys of up to this many characters are shown in full.
 LONGEST_KEY = 80
 
 Config = TypeVar("Config", bound="DataclassInstance")
 Value = TypeVar("Value")
 
-# Type of the field: (types of the value, how to say it). bool is an int to Python, but not to us.
+# Type of a field: (accepted types of the value, its name in messages). A bool is not accepted for an int or a float,
+# although Python's bool is a subclass of int.
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     int: ((int,), "a whole number"),
@@ -45,16 +49,30 @@ def from_mapping(
     *,
     error: type[UserError] = SettingsError,
 ) -> Config:
-    """Build the dataclass `cls` from `mapping`, checking every key and every type.
+    """Build the dataclass `cls` from `mapping` after checking every key and every type.
 
-    Fields may be bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], Mapping[str, X], X | None,
-    or dataclasses.
-    A whole number may stand for a float; nothing else is converted. TOML has no null, so the word "none"
-    stands for it where a field is X | None. A dataclass that is built already is taken as it is. In messages,
-    `where` names the source ("run.toml"), and `place` the table in it that `mapping` is ("model").
+    Fields may have the types bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], Mapping[str, X],
+    X | None, or a dataclass. A whole number is accepted for a float; nothing else is converted. TOML has no null, so
+    the text "none" means None for a field of type X | None. A value that is already an instance of the field's
+    dataclass is used unchanged.
 
-    Raises `error` for an unknown key (naming the nearest known one), a missing key, a value of
-    another type, and for what the dataclass's own __post_init__ rejects.
+    Args:
+        cls: The dataclass.
+        mapping: Values by field name; nested mappings for fields that are dataclasses.
+        where: Name of the source in messages, such as "run.toml".
+        place: Dotted key of `mapping` within the source, such as "model"; "" for the whole source.
+        error: Class of the errors raised.
+
+    Raises:
+        error: an unknown key (the message names the nearest known key), a missing key, a value of another type, or a
+            value that `__post_init__` of the dataclass rejects.
+
+    Example:
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Training:
+        ...     steps: int = 1000
+        >>> from_mapping(Training, {"steps": 2000}, "run.toml")
+        Training(steps=2000)
     """
     return read_partial(cls, mapping, where, place, error=error).build()
 
@@ -67,23 +85,24 @@ def read_partial(
     *,
     error: type[UserError] = SettingsError,
 ) -> "Partial[Config]":
-    """Check every key and every type of `mapping`, which may leave out any field of the dataclass `cls`.
+    """Check every key and every type of `mapping`, which may omit any field of the dataclass `cls`.
 
-    Arguments and errors are those of `from_mapping`; what is missing, and what __post_init__ rejects, is reported when
-    the settings are completed.
+    Arguments and errors are those of `from_mapping`, except that missing keys and values that `__post_init__` rejects
+    are reported later, by `Partial.build` or `Partial.over`.
     """
     return typing.cast("Partial[Config]", _read_table(cls, mapping, place, _Source(where, cls, error)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partial(Generic[Config]):
-    """Some settings of a dataclass, each of a known key and of its type; made by `read_partial`.
+    """Checked values for some fields of a dataclass, made by `read_partial`.
 
-    cls      the dataclass
-    values   by name of the field; a table of settings within is a `Partial` too
-    where    names the source in messages
-    place    the table in the source that this is; "" for the source itself
-    error    the class of what is raised
+    Attributes:
+        cls: The dataclass.
+        values: Values by field name; the value of a dataclass field is itself a `Partial`.
+        where: Name of the source in messages.
+        place: Dotted key of this table within the source; "" for the whole source.
+        error: Class of the errors raised.
     """
 
     cls: type[Config]
@@ -93,25 +112,26 @@ class Partial(Generic[Config]):
     error: type[UserError] = SettingsError
 
     def get(self, key: str, default: Value) -> Value:
-        """Return the value of a dotted key such as "training.steps", or `default` where it is not given."""
-        name, _, below = key.partition(".")
+        """Return the value of a dotted key such as "training.steps", or `default` if it has no value."""
+        name, _, rest = key.partition(".")
         assert name in _fields(self.cls), f"{self.cls.__name__} has no field {name}"
         if name not in self.values:
             return default
         value = self.values[name]
-        if not below:
+        if not rest:
             return typing.cast(Value, value)
-        return value.get(below, default) if isinstance(value, Partial) else default
+        return value.get(rest, default) if isinstance(value, Partial) else default
 
     def has(self, key: str) -> bool:
-        """Return whether a dotted key is given."""
+        """Return whether a dotted key has a value."""
         absent = object()
         return self.get(key, absent) is not absent
 
     def build(self) -> Config:
-        """Return the dataclass; its defaults are used for what is not given.
+        """Return an instance of the dataclass; fields without a value get their defaults.
 
-        Raises `error` for a field that is missing and has no default, and for what __post_init__ rejects.
+        Raises:
+            error: a field has neither a value nor a default, or `__post_init__` rejects a value.
         """
         for name, field in _fields(self.cls).items():
             required = field.default is field.default_factory is dataclasses.MISSING
@@ -122,21 +142,24 @@ class Partial(Generic[Config]):
             return self.cls(**values)
 
     def over(self, base: Config) -> Config:
-        """Return `base` with these settings in place of its own, table by table.
+        """Return a copy of `base` in which these values replace its own, recursively for nested dataclasses.
 
-        Raises `error` for what __post_init__ rejects.
+        Raises:
+            error: `__post_init__` rejects a value.
         """
         values = {
-            name: value.over(below) if isinstance(value, Partial) and isinstance(below, value.cls) else _built(value)
+            name: value.over(current)
+            if isinstance(value, Partial) and isinstance(current, value.cls)
+            else _built(value)
             for name, value in self.values.items()
-            for below in (getattr(base, name),)
+            for current in (getattr(base, name),)
         }
         with self._naming_place():
             return dataclasses.replace(base, **values)
 
     @contextmanager
     def _naming_place(self) -> Iterator[None]:
-        """Name the place of what __post_init__ rejects, which does not know it."""
+        """Add source and table to the message of a ValueError that `__post_init__` raises."""
         try:
             yield
         except ValueError as error:
@@ -144,47 +167,56 @@ class Partial(Generic[Config]):
 
 
 def to_mapping(config: "DataclassInstance") -> dict[str, object]:
-    """The settings as plain JSON values: Path becomes text, a tuple becomes a list."""
+    """Return the settings as plain JSON values: a Path becomes text, a tuple becomes a list."""
     return {f.name: _plain(getattr(config, f.name)) for f in dataclasses.fields(config) if f.init}
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what run files say together, tables key by key; the last one wins."""
+    """Return the recursive merge of several mappings; for a key with several values, the last one is used."""
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            below = merged.get(key)
-            if isinstance(value, Mapping) and isinstance(below, Mapping):
-                merged[key] = merge(below, value)
+            earlier = merged.get(key)
+            if isinstance(value, Mapping) and isinstance(earlier, Mapping):
+                merged[key] = merge(earlier, value)
             else:
                 merged[key] = value
     return merged
 
 
 def apply_overrides(mapping: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
-    """A copy of `mapping` with each "a.b=value" set; what is not a TOML value is taken as text.
+    """Return a copy of `mapping` with each override "a.b=value" applied; a value that is not valid TOML is text.
 
-    Raises SettingsError for a missing "=", an empty key, or a key below something that is not a table.
+    Raises:
+        SettingsError: an override has no "=" or an empty key, or its key is below a value that is not a table.
+
+    Example:
+        >>> apply_overrides({"training": {"steps": 1000}}, ["training.steps=2000", "name=demo"])
+        {'training': {'steps': 2000}, 'name': 'demo'}
     """
     result = copy.deepcopy(dict(mapping))
     for override in overrides:
         key, equals, text = override.partition("=")
         names = [name.strip() for name in key.split(".")]
         if not equals or not all(names):
-            raise SettingsError(f"--set {override!r}: write a.b=value, such as training.steps=2000")
+            raise SettingsError(f"--set {override!r}: expected KEY=VALUE, such as training.steps=2000")
         table: dict[str, object] = result
         for depth, name in enumerate(names[:-1], start=1):
-            below = table.setdefault(name, {})
-            if not isinstance(below, dict):
+            nested = table.setdefault(name, {})
+            if not isinstance(nested, dict):
                 place = ".".join(names[:depth])
-                raise SettingsError(f"--set {override!r}: {place} is {below!r}, not a table of settings")
-            table = below
+                raise SettingsError(f"--set {override!r}: {place} is {nested!r}, not a table of settings")
+            table = nested
         table[names[-1]] = _toml_value(text.strip())
     return result
 
 
 def load_toml(path: Path) -> dict[str, object]:
-    """Read a TOML file. Raises SettingsError with file and line when it cannot be read."""
+    """Return the content of a TOML file.
+
+    Raises:
+        SettingsError: the file cannot be read or is not valid TOML; the message names file and line.
+    """
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
@@ -194,14 +226,14 @@ def load_toml(path: Path) -> dict[str, object]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SettingsError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from error
-    except (ValueError, RecursionError) as error:  # tomllib's own error tells the line in its text
-        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        line = int(found[1]) if found else data.rstrip(b"\n").count(b"\n") + 1
+    except (ValueError, RecursionError) as error:  # the message of tomllib's error contains the line
+        match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        line = int(match[1]) if match else data.rstrip(b"\n").count(b"\n") + 1
         raise SettingsError(f"{path}:{line}: not valid TOML: {error}") from error
 
 
 def differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    """One line per dotted key whose value differs, such as "training.steps: 1000 -> 2000"."""
+    """Return a line for each dotted key whose value differs, such as "training.steps: 1000 -> 2000"."""
     lines = []
     for key in [*old, *(key for key in new if key not in old)]:
         before, after = old.get(key, "(absent)"), new.get(key, "(absent)")
@@ -214,7 +246,7 @@ def differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[st
 
 @dataclass(frozen=True)
 class _Source:
-    """Where settings come from: its name, the outermost dataclass (for misplaced keys), the class of errors."""
+    """Source of settings: its name, the outermost dataclass (to suggest keys of other tables), the class of errors."""
 
     where: str
     outermost: Any
@@ -240,7 +272,7 @@ def _read_table(cls: Any, value: object, place: str, source: _Source) -> Partial
 
 
 def _built(value: Any) -> Any:
-    """The value of a field: what is still partial is built."""
+    """Return the value of a field, with each `Partial` in it built."""
     if isinstance(value, Partial):
         return value.build()
     return tuple(map(_built, value)) if isinstance(value, tuple) else value
@@ -283,7 +315,7 @@ def _read(hint: Any, value: object, place: str, source: _Source) -> object:
 
 
 def _nearest(key: str, place: str, siblings: Sequence[str], outermost: Any) -> str:
-    """What to type instead: the nearest sibling, or that name in another table, or all siblings."""
+    """Return advice about an unknown key: the nearest sibling, a similar key in another table, or all siblings."""
     if close := difflib.get_close_matches(key, siblings, n=1):
         return f"did you mean {_join(place, close[0])}?"
     elsewhere = {dotted.rpartition(".")[2]: dotted for dotted in _dotted_keys(outermost)}
@@ -296,7 +328,7 @@ def _dotted_keys(cls: Any) -> Iterator[str]:
     for name, hint in typing.get_type_hints(cls).items():
         yield name
         for inner in filter(dataclasses.is_dataclass, (hint, *typing.get_args(hint))):
-            yield from (f"{name}.{below}" for below in _dotted_keys(inner))
+            yield from (f"{name}.{key}" for key in _dotted_keys(inner))
 
 
 def _join(place: str, key: str) -> str:
@@ -309,7 +341,7 @@ def _toml_value(text: str) -> object:
     except (ValueError, RecursionError):
         return text
     value = parsed.pop("value")
-    # More than one key: text of several lines. No setting is a date, but a name may look like one.
+    # Text of several lines may parse as more than one key. No setting is a date, but a name may look like one.
     return text if parsed or isinstance(value, date | time) else value
 
 

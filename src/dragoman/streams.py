@@ -1,6 +1,7 @@
-"""Standard input, output and error of the command line, whatever they are connected to.
+"""Standard input, output and error of the command line, including closed streams and full disks.
 
-Imported before anything heavy: nothing may be opened in the place of a standard stream that is closed.
+This module is imported before any large module: while a standard stream is closed, the next file that is opened would
+get its descriptor.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-# A closed standard input cannot be read, a closed standard output not be written; what is said on a closed standard
-# error is lost.
-_IN_PLACE_OF_CLOSED = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
+# Modes in which /dev/null replaces a closed descriptor 0, 1 or 2. Reading a closed standard input and writing to a
+# closed standard output remain errors; messages on a closed standard error are discarded.
+_REPLACEMENT_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
 
 
 class OutputError(OSError):
-    """Standard output takes no more: its disk is full, it is closed, or nobody reads it any longer (EPIPE)."""
+    """Standard output cannot be written: its disk is full, it is closed, or its reader has ended (EPIPE)."""
 
     def __str__(self) -> str:
         """Return one line for the user."""
@@ -31,7 +32,7 @@ class OutputError(OSError):
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors are told from those of other files."""
+    """Standard output; its errors are raised as OutputError to distinguish them from errors of other files."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -41,7 +42,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error: a message that cannot be written is lost, and the work goes on."""
+    """Standard error; a message that cannot be written is discarded without an error."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -51,15 +52,15 @@ class _Messages(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Make `sys.stdin`, `sys.stdout` and `sys.stderr` ready for whatever is read and printed.
+    """Open `sys.stdin`, `sys.stdout` and `sys.stderr` on the descriptors 0, 1 and 2, even if these are closed.
 
-    None of the three descriptors is free afterwards. Characters that the encoding lacks are escaped.
+    Afterwards none of the three descriptors is unused. Characters that the encoding cannot represent are escaped.
     """
-    for descriptor, mode in enumerate(_IN_PLACE_OF_CLOSED):
+    for descriptor, mode in enumerate(_REPLACEMENT_MODES):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest number that is free: this one.
+            # open() returns the lowest unused descriptor, which is this one.
             os.open(os.devnull, mode)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - a descriptor
@@ -68,14 +69,14 @@ def open_standard_streams() -> None:
 
 
 def drop_output() -> None:
-    """Drop what waits to be written to standard output, and whatever is written to it later."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Discard the buffered data of standard output, and everything written to it later."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def break_output_off() -> None:
-    """Drop what waits to be written, unless standard output is a file, which takes it without waiting for a reader."""
+    """Flush standard output if it is a regular file, which never blocks; otherwise discard its buffered data."""
     try:
         if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
             sys.stdout.flush()
@@ -86,11 +87,11 @@ def break_output_off() -> None:
 
 
 def _text(raw: io.FileIO, former: TextIO | None) -> TextIO:
-    """Return a text stream on `raw` with the encoding and buffering that Python chose, if it had one."""
+    """Return a text stream on `raw` with the encoding and buffering of the former stream, if there was one."""
     if not isinstance(former, io.TextIOWrapper):
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
     return io.TextIOWrapper(
-        # python -u writes without a buffer.
+        # With python -u, the stream has no buffer.
         io.BufferedWriter(raw) if not former.write_through else raw,
         encoding=former.encoding,
         errors="backslashreplace",

@@ -1,3 +1,3 @@
-"""The version of the package. A file of its own, so that what the package exports can name it without a circle."""
+"""The version of the package, in a module of its own to avoid an import cycle with `dragoman/__init__.py`."""
 
 __version__ = "0.1.0"

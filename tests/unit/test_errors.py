@@ -1,4 +1,4 @@
-"""A mistake of a user raises one of a small family of errors, so that a program can tell them apart."""
+"""Errors caused by the user: every one belongs to one of four classes, which a program can distinguish."""
 
 import ast
 import dataclasses
@@ -23,12 +23,12 @@ FAMILY = (CorpusError, SettingsError, ModelError, StorageError)
 PACKAGE = Path(dragoman.__file__).parent
 
 
-def test_the_family_is_one_for_who_catches_all_and_four_for_who_asks() -> None:
-    classes = {each for each in vars(errors).values() if isinstance(each, type)}
+def test_the_four_classes_have_one_base_class() -> None:
+    classes = {value for value in vars(errors).values() if isinstance(value, type)}
     assert classes == {UserError, *FAMILY}
-    assert all(each.__bases__ == (UserError,) for each in FAMILY)
+    assert all(cls.__bases__ == (UserError,) for cls in FAMILY)
     assert UserError.__bases__ == (ValueError,)
-    assert all(each.__doc__ for each in classes)
+    assert all(cls.__doc__ for cls in classes)
 
 
 @pytest.mark.parametrize(
@@ -45,20 +45,20 @@ def test_the_family_is_one_for_who_catches_all_and_four_for_who_asks() -> None:
         (SamplingConfig, {"temperature": 0.0}, "temperature must be a number of at least 1e-06"),
     ],
 )
-def test_what_settings_contradict_is_a_settings_error_that_names_the_source(
+def test_contradictory_settings_raise_an_error_that_names_the_source(
     cls: "type[TransformerConfig]", settings: dict[str, object], message: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"^table in run.toml: {message}"):
         from_mapping(cls, settings, "run.toml", place="table")
     with pytest.raises(ModelError, match=f"^config.json: {message}"):
         from_mapping(cls, settings, "config.json", error=ModelError)
-    # Who makes the dataclass in Python catches what he always has.
+    # A dataclass made in Python raises a ValueError.
     with pytest.raises(ValueError, match=message):
         cls(**settings)  # type: ignore[arg-type]
 
 
 def raised(name: str) -> Iterator[str]:
-    """Where the package raises the class `name` itself, as file:line."""
+    """Yield the places where the package raises the class `name` itself, as file:line."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Raise):
@@ -68,7 +68,7 @@ def raised(name: str) -> Iterator[str]:
                 yield f"{path.relative_to(PACKAGE)}:{node.lineno}"
 
 
-def test_nothing_raises_a_user_error_of_no_kind() -> None:
+def test_the_base_class_is_never_raised_itself() -> None:
     assert list(raised("UserError")) == []
 
 
@@ -76,8 +76,8 @@ def test_the_search_for_raised_errors_finds_them() -> None:
     assert any(place.startswith("settings.py:") for place in raised("SettingsError"))
 
 
-def test_every_field_of_settings_that_a_person_writes_can_be_read() -> None:
-    """Types that `from_mapping` does not know would be found by nobody but a user."""
+def test_every_field_of_user_settings_can_be_read() -> None:
+    """Only this test finds a field of a type that `from_mapping` does not support."""
     for cls in (DataConfig, BatchingConfig, TokenizerConfig, ScheduleConfig, SearchConfig, SamplingConfig):
         defaults = {field.name: field.default for field in dataclasses.fields(cls)}
         if cls is not ScheduleConfig:

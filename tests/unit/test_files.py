@@ -1,4 +1,4 @@
-"""Reading JSON files: what is read, and what is said of a file that cannot be used."""
+"""Reading of JSON files and other regular files, and the errors for files that cannot be used."""
 
 import os
 import tracemalloc
@@ -54,7 +54,7 @@ def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_takes_no_more_memory_than_it_has_bytes(tmp_path: Path) -> None:
-    """Whatever the bound is; of a file of holes that is larger, nothing is read."""
+    """The limit itself is not allocated, and nothing is read from a sparse file above the limit."""
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"some bytes")
     large.touch()

@@ -1,6 +1,6 @@
-"""What a person adds most often takes few files and one line of a table: done here on a scratch copy of the package.
+"""The most frequent extensions need few files and one line of a table: each is made here in a copy of the package.
 
-CONTRIBUTING.md, "Adding something", says the same in words. An import of the new file counts as part of its line.
+CONTRIBUTING.md, "Adding something", describes the same steps. An import of the new file counts as part of its line.
 """
 
 import json
@@ -21,7 +21,7 @@ PACKAGE = Path(dragoman.__file__).parent
 
 
 class Scratch:
-    """A copy of the package to add things to, and to run."""
+    """A copy of the package that can be extended and run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,28 +29,28 @@ class Scratch:
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
 
     def add(self, path: str, text: str) -> None:
-        """Write a new file of the package, or of the tests beside it."""
+        """Write a new file in the package, or in the tests beside it."""
         file = self.folder / "dragoman" / path
         assert not file.exists()
         file.write_text(text)
 
     def add_line(self, path: str, line: str, *, after: str) -> None:
-        """Add a line to a file, after the only one that says `after`."""
+        """Add a line to a file after the only occurrence of the text `after`."""
         self.replace(path, after, f"{after}\n{line}")
 
     def replace(self, path: str, old: str, new: str) -> None:
-        """Change the only place of a file that says `old`."""
+        """Replace the only occurrence of the text `old` in a file."""
         file = self.folder / "dragoman" / path
         text = file.read_text(encoding="utf-8")
         assert text.count(old) == 1, (path, old)
         file.write_text(text.replace(old, new), encoding="utf-8")
 
     def run(self, *arguments: str | Path) -> str:
-        """Run the command line of the copy; return what it prints."""
+        """Run the command line of the copy; return its standard output."""
         return self.python("-m", "dragoman", *arguments).stdout
 
     def train(self, *settings: str) -> tuple[Path, str]:
-        """Train on a few number words for four updates; return the model directory, and what is shown meanwhile."""
+        """Train on a few number words for four updates; return the model directory and the output of the command."""
         training, validation, _ = split_numbers()
         corpora = [
             write_tsv(self.folder / "train.tsv", training[:200]),
@@ -65,7 +65,7 @@ class Scratch:
         return out, done.stderr + done.stdout
 
     def python(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run Python with the copy in place of the package."""
+        """Run Python so that it imports the copy instead of the package."""
         environment = os.environ | {"PYTHONPATH": str(self.folder), "COLUMNS": "200"}
         command = [sys.executable, *map(str, arguments)]
         done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -111,7 +111,7 @@ class Greet:
 def test_a_verb_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> None:
     scratch.add("cli/greet.py", GREET)
     scratch.add_line("cli/__init__.py", '    "greet": Greet,', after='    "doctor": Doctor,')
-    # The table names the class, which a line above it imports.
+    # The table contains the class, which is imported above it.
     scratch.add_line(
         "cli/__init__.py",
         "from dragoman.cli.greet import Greet",
@@ -123,7 +123,7 @@ def test_a_verb_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> None:
 
 
 LENGTHS = '''
-"""How long the outputs are, and nothing else."""
+"""The total length of the outputs."""
 
 from dataclasses import asdict, dataclass
 
@@ -131,8 +131,8 @@ from dragoman.evaluation.task import Task
 
 
 @dataclass(frozen=True)
-class LengthScores:
-    """Characters of all outputs."""
+class LengthMetrics:
+    """Number of characters in all outputs."""
 
     characters: int
 
@@ -147,17 +147,17 @@ class LengthScores:
 
 
 class Lengths(Task):
-    """Anything that has a length."""
+    """Texts of any kind."""
 
-    def score(self, outputs, name):
-        return LengthScores(sum(map(len, outputs)))
+    def evaluate(self, outputs, name):
+        return LengthMetrics(sum(map(len, outputs)))
 
     def compare(self, baseline, name, outputs):
         raise NotImplementedError
 '''
 
 
-def test_a_kind_of_score_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> None:
+def test_an_evaluation_task_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> None:
     scratch.add("evaluation/lengths.py", LENGTHS)
     scratch.add_line("evaluation/tasks.py", '    "lengths": Lengths,', after='    "summary": Summaries,')
     scratch.add_line(
@@ -174,7 +174,7 @@ def test_a_study_is_a_line_of_the_table(scratch: Scratch) -> None:
     assert "--study {widths,architecture," in scratch.run("compare", "--help")
 
 
-def test_a_default_of_the_search_is_written_once(scratch: Scratch) -> None:
+def test_a_default_of_the_search_is_defined_once(scratch: Scratch) -> None:
     scratch.replace("search/config.py", "    beam: int = 4", "    beam: int = 7")
     for verb in ("translate", "evaluate"):
         assert "(default: 7)" in next(line for line in scratch.run(verb, "--help").splitlines() if "--beam" in line)
@@ -186,7 +186,7 @@ WORDS_OF_THE_TABLE = """
 """
 
 
-def test_a_metric_is_what_computes_it_and_a_line_of_the_table(scratch: Scratch) -> None:
+def test_a_metric_is_a_function_and_a_line_of_the_table(scratch: Scratch) -> None:
     scratch.add_line("run/validator.py", WORDS, after="SCORES: Mapping[str, Callable[[Outputs], float]] = {")
     scratch.add_line("training/metrics.py", WORDS_OF_THE_TABLE, after="        LOSS,")
     out, shown = scratch.train("training.best_by=words", "training.tensorboard=true")
@@ -224,12 +224,12 @@ def test_an_optimizer_is_a_file_and_a_line_of_the_table(scratch: Scratch) -> Non
     scratch.add_line("training/optimizers/table.py", '    "sgd": sgd.build,', after='    "muon": muon.build,')
     scratch.replace("training/optimizers/table.py", "import adam, muon", "import adam, muon, sgd")
     out, _ = scratch.train("training.optimizer=sgd")
-    # Its state is in the checkpoints under its own name.
+    # Its state is in the checkpoints, in a file of that name.
     assert (out / "run" / "checkpoints" / "step-00000004" / "sgd.safetensors").exists()
 
 
 BAG_CONFIG = '''
-"""The settings and presets of a bag of words."""
+"""Settings and presets of a bag-of-words model."""
 
 from dataclasses import dataclass
 
@@ -254,7 +254,7 @@ class BagConfig:
         check_tied_embeddings(self)
 
     def shape(self) -> str:
-        """The sizes in a few words."""
+        """Return the sizes as a short text."""
         return f"d_model {self.d_model}"
 
     def tensors(self):
@@ -267,7 +267,7 @@ PRESETS = {"tiny": {"d_model": 32}}
 '''
 
 BAG = '''
-"""A bag of words: each target token is predicted from the one before it and the mean of the source's embeddings."""
+"""A bag-of-words model: each target token is predicted from the previous one and the mean of the source embeddings."""
 
 from dataclasses import dataclass
 
@@ -284,7 +284,7 @@ from dragoman.packing import Layout
 
 @dataclass(frozen=True)
 class BagState(DecoderState):
-    """The mean of the source's embeddings [B, 1, D]."""
+    """Mean of the source embeddings [B, 1, D]."""
 
     mean: Tensor
 
@@ -293,7 +293,7 @@ class BagState(DecoderState):
 
 
 class Bag(EncoderDecoder[nn.Identity, nn.Linear, Memory]):
-    """Embeddings, a layer, output projection."""
+    """Embeddings, one linear layer and the output projection."""
 
     def encode_rows(self, source: Tensor, layout: Layout, first: int = 0) -> Memory:
         return Memory(layout.rows(self.source_embedding(source, first)), layout)
@@ -332,7 +332,7 @@ def build_bag(config: BagConfig) -> Bag:
 '''
 
 BAG_VARIANTS = '''
-"""The choices of a bag of words."""
+"""Variants of the bag-of-words model."""
 
 from dragoman.models.config.bag import BagConfig
 from tests.support.variants.sizes import V

@@ -1,4 +1,4 @@
-"""Text that did not come from us: what a terminal would obey is shown instead."""
+"""Escaping of untrusted text: control characters are shown, and never interpreted by the terminal."""
 
 import pytest
 
@@ -15,11 +15,11 @@ from dragoman.printing import complain, printable
         ("\u202egnp.exe\u2066\u200e\ufeff", "\\u202egnp.exe\\u2066\\u200e\\ufeff"),
         ("not UTF-8: \udcff", "not UTF-8: \\udcff"),
         ("\U000e0041", "\\U000e0041"),
-        # What ordinary text needs.
+        # Format characters and spaces that ordinary text needs.
         ("à 10\u202f000\u00a0€, 表\u3000格, می\u200cخواهم, 👨\u200d👩, ä\u0301", None),
     ],
 )
-def test_text_is_shown_on_one_line_and_cannot_command_a_terminal(text: str, expected: str | None) -> None:
+def test_text_is_shown_on_one_line_and_cannot_control_the_terminal(text: str, expected: str | None) -> None:
     assert printable(text) == (text if expected is None else expected)
 
 

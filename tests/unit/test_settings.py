@@ -1,4 +1,4 @@
-"""Settings: what is read back is what was written, and every mistake names its place."""
+"""Settings: reading back what was written, and error messages that name the source and the key."""
 
 import json
 import re
@@ -114,7 +114,7 @@ runs = st.builds(
 
 
 @given(runs)
-def test_settings_survive_the_way_through_json(run: Run) -> None:
+def test_settings_are_unchanged_by_a_json_round_trip(run: Run) -> None:
     mapping = json.loads(json.dumps(to_mapping(run), allow_nan=False))
     assert from_mapping(Run, mapping, "config.json") == run
     assert differences(to_mapping(run), mapping) == []
@@ -153,7 +153,7 @@ def test_settings_survive_the_way_through_json(run: Run) -> None:
         ("clips=[{norm = -1}]", "clips[0] in run.toml: norm must be above 0"),
     ],
 )
-def test_a_mistake_names_its_place(override: str, message: str) -> None:
+def test_an_error_names_source_and_key(override: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         read(override)
 
@@ -163,12 +163,12 @@ def test_a_missing_key_is_named() -> None:
         from_mapping(Run, {}, "run.toml")
 
 
-def test_a_mistake_of_the_outermost_settings_names_the_file() -> None:
+def test_an_error_of_the_outermost_settings_names_the_file() -> None:
     with pytest.raises(UserError, match=r"^run\.toml: norm must be above 0"):
         from_mapping(Clip, {"norm": -1}, "run.toml")
 
 
-def test_a_type_that_settings_do_not_know_is_the_programmers_mistake() -> None:
+def test_an_unsupported_field_type_is_a_type_error() -> None:
     @dataclass(frozen=True)
     class Odd:
         value: complex
@@ -177,7 +177,7 @@ def test_a_type_that_settings_do_not_know_is_the_programmers_mistake() -> None:
         from_mapping(Odd, {"value": 1}, "run.toml")
 
 
-def test_the_word_none_stands_for_null() -> None:
+def test_the_text_none_means_null() -> None:
     run = read("training.clip=none\ntraining.minutes=none\nout=none")
     assert run == Run(name="x", training=Training(clip=None))
 
@@ -204,12 +204,12 @@ def test_the_word_none_stands_for_null() -> None:
     ],
 )
 def test_an_override_is_a_toml_value_or_text(text: str, value: object) -> None:
-    found = apply_overrides({}, [f"a.b={text}"])
-    assert found == {"a": {"b": value}}
-    assert type(found["a"]["b"]) is type(value)  # type: ignore[index]
+    mapping = apply_overrides({}, [f"a.b={text}"])
+    assert mapping == {"a": {"b": value}}
+    assert type(mapping["a"]["b"]) is type(value)  # type: ignore[index]
 
 
-def test_overrides_leave_the_given_mapping_alone() -> None:
+def test_overrides_do_not_change_the_original_mapping() -> None:
     mapping = {"training": {"steps": 1, "rate": 2}}
     changed = apply_overrides(mapping, ["training.steps=3", "training.steps=4", "name=y"])
     assert changed == {"training": {"steps": 4, "rate": 2}, "name": "y"}
@@ -218,7 +218,7 @@ def test_overrides_leave_the_given_mapping_alone() -> None:
 
 @pytest.mark.parametrize("override", ["training.steps", "=3", "training.=3", ".steps=3", ""])
 def test_an_override_without_key_or_value_is_refused(override: str) -> None:
-    with pytest.raises(UserError, match=r"write a\.b=value"):
+    with pytest.raises(UserError, match="expected KEY=VALUE"):
         apply_overrides({}, [override])
 
 
@@ -269,7 +269,7 @@ def test_differences_name_key_and_both_values() -> None:
     assert differences({"gone": 1}, {"new": 2}) == ["gone: 1 -> (absent)", "new: (absent) -> 2"]
 
 
-def test_later_run_files_win_key_by_key() -> None:
+def test_later_run_files_replace_earlier_ones_key_by_key() -> None:
     assert merge({"a": {"x": 1, "y": 2}, "b": 1}, {"a": {"y": 3}}, {"b": {"z": 4}}) == {
         "a": {"x": 1, "y": 3},
         "b": {"z": 4},
@@ -280,21 +280,21 @@ def partial(text: str) -> Partial[Run]:
     return read_partial(Run, apply_overrides({}, text.split("\n") if text else []), "run.toml")
 
 
-def test_partial_settings_know_what_is_given() -> None:
-    some = partial("training.steps=5\ntraining.minutes=none\ntraining.clip=none")
-    assert some.get("training.steps", 0) == 5
-    assert some.get("training.minutes", 3.0) is None
-    assert some.get("training.rate", 0.25) == some.get("training.clip.norm", 0.25) == 0.25
-    assert some.get("name", "unnamed") == "unnamed"
-    assert some.has("training.minutes")
-    assert some.has("training")
-    assert not some.has("training.rate")
-    assert not some.has("out")
+def test_partial_settings_report_which_keys_have_values() -> None:
+    settings = partial("training.steps=5\ntraining.minutes=none\ntraining.clip=none")
+    assert settings.get("training.steps", 0) == 5
+    assert settings.get("training.minutes", 3.0) is None
+    assert settings.get("training.rate", 0.25) == settings.get("training.clip.norm", 0.25) == 0.25
+    assert settings.get("name", "unnamed") == "unnamed"
+    assert settings.has("training.minutes")
+    assert settings.has("training")
+    assert not settings.has("training.rate")
+    assert not settings.has("out")
     with pytest.raises(AssertionError, match="Training has no field stpes"):
-        some.has("training.stpes")
+        settings.has("training.stpes")
 
 
-def test_partial_settings_replace_those_of_a_base_table_by_table() -> None:
+def test_partial_settings_replace_those_of_a_base_recursively() -> None:
     base = Run(name="base", training=Training(steps=7, rate=0.1, clip=Clip(norm=3.0)), clips=(Clip(),))
     assert partial("").over(base) == base
     changed = partial("training.steps=8\ntraining.clip.norm=2\nclips=[{norm = 5}, {}]").over(base)
@@ -309,12 +309,12 @@ def test_partial_settings_replace_those_of_a_base_table_by_table() -> None:
 
 def test_partial_settings_may_hold_a_dataclass_that_is_built_already() -> None:
     built = Training(steps=3)
-    some = read_partial(Run, {"name": "x", "training": built}, "run.toml")
-    assert some.build().training is built
-    assert some.over(Run(name="y", training=Training(rate=0.9))).training is built
+    settings = read_partial(Run, {"name": "x", "training": built}, "run.toml")
+    assert settings.build().training is built
+    assert settings.over(Run(name="y", training=Training(rate=0.9))).training is built
 
 
-def test_what_partial_settings_contradict_names_its_place() -> None:
+def test_an_error_in_partial_settings_names_source_and_key() -> None:
     bad = partial("name=x\ntraining.clip.norm=-1")
     for finish in (bad.build, lambda: bad.over(Run(name="y"))):
         with pytest.raises(SettingsError, match=r"^training\.clip in run\.toml: norm must be above 0, not -1\.0$"):
@@ -327,7 +327,7 @@ def test_what_partial_settings_contradict_names_its_place() -> None:
     "mapping",
     [{"nmae": "x"}, {}, {"name": 5}, {"name": "x", "training": {"clip": {"norm": 0}}}, {"name": "x", "clips": 1}],
 )
-def test_the_caller_says_which_error_a_mistake_is(mapping: dict[str, object]) -> None:
+def test_the_caller_chooses_the_class_of_errors(mapping: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         from_mapping(Run, mapping, "run.toml")
     with pytest.raises(ModelError):

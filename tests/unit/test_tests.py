@@ -1,4 +1,4 @@
-"""What holds for the tests themselves."""
+"""Rules for the tests themselves."""
 
 import ast
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ def imported(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def test_tests_share_only_what_stands_in_support() -> None:
-    ours = {(path, name) for path in TESTS for name in imported(path) if name.split(".")[0] == "tests"}
-    assert len(ours) > 50
-    assert {(path, name) for path, name in ours if not name.startswith("tests.support")} == set()
+def test_tests_import_other_tests_only_from_support() -> None:
+    imports = {(path, name) for path in TESTS for name in imported(path) if name.split(".")[0] == "tests"}
+    assert len(imports) > 50
+    assert {(path, name) for path, name in imports if not name.startswith("tests.support")} == set()
 
 
 def test_support_has_helpers_and_no_tests() -> None:
-    """Pytest would not find them there."""
+    """Pytest does not collect tests from tests/support."""
     support = [path for path in TESTS if path.is_relative_to(REPOSITORY / "tests/support")]
     assert len(support) > 5
     for path in support:

@@ -191,7 +191,9 @@ def test_a_copy_takes_what_belongs_to_a_model_and_nothing_else(directory: Path, 
     for name in ("README.md", "metrics.json", "tokenizer.model", ALIGNMENT_FILE):
         (directory / name).unlink(missing_ok=True)
         (directory / name).symlink_to(tmp_path / "secret")
-        with pytest.raises(ModelError, match=rf"{name} cannot be copied: it is a link; copy the directory anew"):
+        with pytest.raises(
+            ModelError, match=rf"{name} cannot be copied: it is a symbolic link; copy the directory anew"
+        ):
             quantize_model(directory, tmp_path / "other")
         assert not (tmp_path / "other").exists()
         (directory / name).unlink()
