@@ -1,1 +1,1 @@
-"""Text to token ids and back: lines, words, segments, subwords."""
+"""Conversion of text to token ids and back: lines, words, segments, subwords."""

@@ -1,7 +1,8 @@
-"""What may be in a sentencepiece model, looked at before sentencepiece reads it: the file may come from anybody.
+"""Checks of an untrusted sentencepiece model, made before sentencepiece itself reads it.
 
-Sentencepiece follows a table of normalisation (`precompiled_charsmap`) wherever it points. Ours have none: text is not
-normalised. The format is protocol buffers (sentencepiece_model.proto), of which this reads what the checks need.
+Sentencepiece does not check the bounds of a model's normalisation table (`precompiled_charsmap`). Models that Dragoman
+writes have no such table, because text is not normalised, and a model that has one is rejected. The format is protocol
+buffers (sentencepiece_model.proto); this module reads only the fields that it checks.
 """
 
 import math
@@ -9,20 +10,21 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-# Fields of a model, of one of its pieces, and of what says how text is normalised.
+# Field numbers of a model, of a piece (with the valid types of a piece), and of a specification of normalisation.
 _PIECE, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
 _TEXT, _SCORE, _TYPE, _TYPES = 1, 2, 3, range(1, 7)
 _TABLE = 2
-# How it was learned, and how text is normalised, takes some hundred bytes.
+# Upper limit for the size of a specification of training or normalisation, which normally has a few hundred bytes.
 LARGEST_PART = 1 << 16
-# Wire types: a number, eight bytes, bytes with their length before them, four bytes.
+# Wire types: variable-length integer, eight bytes, length-prefixed bytes, four bytes.
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 
 def check_model(serialized: bytes) -> None:
-    """Check that a serialised model has nothing but pieces with finite scores, and normalises nothing.
+    """Check that a serialised model contains only pieces with finite scores, and no normalisation table.
 
-    Raises ValueError when it has something else, or cannot be read.
+    Raises:
+        ValueError: the model contains something else, or cannot be parsed.
     """
     pieces = 0
     for field, value in _fields(serialized):
@@ -31,12 +33,12 @@ def check_model(serialized: bytes) -> None:
             pieces += 1
         elif field in (_TRAINER, _NORMALIZER, _DENORMALIZER) and isinstance(value, bytes):
             if len(value) > LARGEST_PART:
-                raise ValueError(f"a sentencepiece model with a part of {len(value):,} bytes")
+                raise ValueError(f"a sentencepiece model with a specification of {len(value):,} bytes")
             for inner, table in _fields(value):
                 if field != _TRAINER and inner == _TABLE and table:
                     raise ValueError("a sentencepiece model that normalises text")
         else:
-            raise ValueError("a sentencepiece model with something unknown in it")
+            raise ValueError("a sentencepiece model with an unknown field")
     if not pieces:
         raise ValueError("a sentencepiece model without subwords")
 
@@ -52,39 +54,39 @@ def _check_piece(data: bytes) -> None:
         elif field != _TYPE or value not in _TYPES:
             raise ValueError("a sentencepiece model with a subword of an unknown type")
     if not isinstance(text, bytes) or not text or b"\0" in text:
-        raise ValueError("a sentencepiece model with a subword of no text")
+        raise ValueError("a sentencepiece model with a subword without text")
     text.decode()
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
-    """Yield the fields of a message, in order."""
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
+    """Yield field number and value of each field of a message, in order."""
+    offset = 0
+    while offset < len(data):
+        key, offset = _varint(data, offset)
         field, wire = key >> 3, key & 7
         if wire == _VARINT:
-            number, place = _varint(data, place)
+            number, offset = _varint(data, offset)
             yield field, number
             continue
         length = {_EIGHT: 8, _FOUR: 4}.get(wire, 0)
         if wire == _BYTES:
-            length, place = _varint(data, place)
+            length, offset = _varint(data, offset)
         elif not length:
             raise ValueError("not a sentencepiece model")
-        value, place = data[place : place + length], place + length
-        if place > len(data):
-            raise ValueError("a sentencepiece model that is cut off")
+        value, offset = data[offset : offset + length], offset + length
+        if offset > len(data):
+            raise ValueError("a sentencepiece model that is truncated")
         yield field, struct.unpack("<f", value)[0] if wire == _FOUR else value
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return the number that begins at `place`, in seven bits a byte, and where it ends."""
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the variable-length integer (seven bits per byte) at `offset`, and the offset after it."""
     number = 0
     for shift in range(0, 70, 7):
-        if place >= len(data):
-            raise ValueError("a sentencepiece model that is cut off")
-        byte, place = data[place], place + 1
+        if offset >= len(data):
+            raise ValueError("a sentencepiece model that is truncated")
+        byte, offset = data[offset], offset + 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return number, place
+            return number, offset
     raise ValueError("not a sentencepiece model")

@@ -1,4 +1,4 @@
-"""Lines that are longer than what a model was trained on, split into pieces."""
+"""Splitting of lines that are longer than a model was trained on into segments, and joining of the outputs."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import NamedTuple
 from dragoman.text.characters import WITHOUT_SPACES
 from dragoman.text.copying import copied_stretches
 
-# A sentence ends after . ! ? … and closing quotes, if white space follows; after the full-width marks
-# of Chinese and Japanese, which need no space. Possessive (*+), so that hostile text costs linear time.
+# A sentence ends after . ! ? … and closing quotes if white space follows, and after the full-width marks of Chinese and
+# Japanese even without white space. The quantifiers are possessive (*+), so that any text takes linear time.
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’»)\]]*+\s++ | (?<=[。！？])(?![。！？])["'”’」』）]*+\s*+""", re.VERBOSE)
 
 _WORD_BEGINS = re.compile("(?<![^ ])[^ ]")
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 
-
-# Sentences that are encoded at a time.
+# Number of sentences that are encoded at a time.
 _SENTENCES_AT_ONCE = 64
-# No vocabulary has subwords that are longer on average: a text of more characters for each token does not fit.
+# Upper limit for the mean length of subwords, in characters. Texts with more characters per token do not exist.
 _LONGEST_SUBWORD = 100
 
 
 class Segment(NamedTuple):
-    """A part of a line.
+    """Part of a line that is translated or copied on its own.
 
-    ids     of the tokens, at most the limit; none when the text is copied
-    copied  the text if it is copied, with the white space around it; "" if it is for a model
-    cut     a sentence was cut in its midst to make this part
-    size    how many characters of the line it is, about
+    Attributes:
+        ids: Token ids, at most as many as the limit; empty if the text is copied.
+        copied: The text to copy, including the white space around it; "" if the segment is to be translated.
+        cut: True if a sentence had to be cut to make this segment.
+        size: Approximate number of characters of the line in this segment.
     """
 
     ids: list[int]
@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
 
 def sentences(line: str) -> Iterator[str]:
-    """Yield the line at its sentence ends; joined, the parts give the line again."""
+    """Yield the sentences of a line, each with the white space after it; their concatenation equals the line."""
     start = 0
     for match in _SENTENCE_END.finditer(line):
         yield line[start : match.end()]
@@ -51,16 +51,22 @@ def sentences(line: str) -> Iterator[str]:
 
 
 def surely_too_long(text: str, limit: int) -> bool:
-    """Say whether a text has so many characters that it need not be encoded: it has more than `limit` tokens."""
+    """Return True if the number of characters alone proves that a text has more than `limit` tokens."""
     return len(text) > _LONGEST_SUBWORD * limit
 
 
 def segment(line: str, limit: int, encode: Encode) -> Iterator[Segment]:
-    """Yield the parts of a line that has more than `limit` tokens, losing nothing but white space.
+    """Yield the segments of a line that has more than `limit` tokens, without losing anything except white space.
 
-    What no model has learned is copied: see `copying`. The rest is split into pieces of at most `limit` tokens: whole
-    sentences, as many as fit. A sentence that does not fit is halved, at a space if possible, until its parts do. Takes
-    little more than the next part's share of the time and memory before it yields it, however long the line.
+    Text that no model has learned is copied, see `copying`. The rest is split into segments of at most `limit` tokens,
+    each with as many whole sentences as fit. A sentence that does not fit is halved, at a space if possible, until its
+    parts fit. Segments are computed lazily: time and memory needed for the next one do not depend on the length of the
+    line, apart from one search for text to copy.
+
+    Args:
+        line: The line.
+        limit: Maximum number of tokens in a segment.
+        encode: Function that returns the token ids of each text.
     """
     end = 0
     for start, stop in [*copied_stretches(line), (len(line), len(line))]:
@@ -72,28 +78,28 @@ def segment(line: str, limit: int, encode: Encode) -> Iterator[Segment]:
 
 
 def _packed(text: str, limit: int, encode: Encode) -> Iterator[str]:
-    """Yield whole sentences, as many as fit together, or one that does not fit."""
-    parts = sentences(text)
+    """Yield texts of as many whole sentences as fit into the limit; a sentence that does not fit is a text alone."""
+    remaining = sentences(text)
     packed, room = "", limit
-    while some := list(islice(parts, _SENTENCES_AT_ONCE)):
-        # What is surely too long is not encoded as a whole.
-        rows = iter(encode([part.strip() for part in some if not surely_too_long(part, limit)]))
-        for part in some:
-            size = limit if surely_too_long(part, limit) else len(next(rows))
+    while batch := list(islice(remaining, _SENTENCES_AT_ONCE)):
+        # A sentence that is too long by its number of characters is not encoded as a whole.
+        rows = iter(encode([sentence.strip() for sentence in batch if not surely_too_long(sentence, limit)]))
+        for sentence in batch:
+            size = limit if surely_too_long(sentence, limit) else len(next(rows))
             if size > room:
                 yield packed
                 packed, room = "", limit
-            packed += part
+            packed += sentence
             room -= size
     yield packed
 
 
 def _fitting(text: str, limit: int, encode: Encode) -> Iterator[Segment]:
-    """Yield the text as one piece, or halved until its parts fit."""
-    waiting = [text.strip()]
+    """Yield the text as one segment, or halve it until its parts fit."""
+    stack = [text.strip()]
     cut = False
-    while waiting:
-        text = waiting.pop()
+    while stack:
+        text = stack.pop()
         if not text:
             continue
         ids = None if surely_too_long(text, limit) else encode([text])[0]
@@ -102,59 +108,66 @@ def _fitting(text: str, limit: int, encode: Encode) -> Iterator[Segment]:
             continue
         cut = True
         if len(text) > 1:
-            waiting += reversed(_halves(text))
-        else:  # one character of more bytes than the limit has tokens
+            stack += reversed(_halves(text))
+        else:  # one character, encoded in more bytes than the limit has tokens
             assert ids is not None
             for start in range(0, len(ids), limit):
                 yield Segment(ids[start : start + limit], cut=True, size=1)
 
 
 def _halves(text: str) -> list[str]:
-    """The text in two, at the last space of its first half, or else in the middle."""
+    """Return the text split at the last space of its first half, or in the middle if there is none."""
     middle = len(text) // 2
     space = text.rfind(" ", 0, middle + 1)
     at = space if space > 0 else middle
     return [half for half in (text[:at].strip(), text[at:].strip()) if half]
 
 
-def join(pieces: Sequence[str], copied: Collection[int] = ()) -> str:
-    """Return translated pieces as one line: a space between two, none beside a script without spaces.
+def join(segments: Sequence[str], copied: Collection[int] = ()) -> str:
+    """Return translated segments as one line, with a space between two unless both belong to a script without spaces.
 
-    copied  the numbers of the pieces that are copied, which bring their white space
+    Args:
+        segments: The outputs, in order.
+        copied: Indices of the segments that were copied and so contain the white space around them.
     """
     line: list[str] = []
     last = ""
-    glued = True  # nothing goes between what there is and the next piece
-    for number, piece in enumerate(pieces):
-        if not piece:
+    glued = True  # no space is inserted before the next segment
+    for index, text in enumerate(segments):
+        if not text:
             continue
-        if number in copied:
+        if index in copied:
             glued = True
-        elif not glued and not (WITHOUT_SPACES.match(last[-1]) and WITHOUT_SPACES.match(piece[0])):
+        elif not glued and not (WITHOUT_SPACES.match(last[-1]) and WITHOUT_SPACES.match(text[0])):
             line.append(" ")
-        line.append(piece)
-        last = piece
-        glued = number in copied
+        line.append(text)
+        last = text
+        glued = index in copied
     return "".join(line).strip()
 
 
-def first_words(line: str, pieces: Sequence[str]) -> list[int]:
-    """Of the pieces that make up `line`, in order: which word of it, from 0, the first of each belongs to.
+def first_words(line: str, segments: Sequence[str]) -> list[int]:
+    """Return for each segment of a line the index of the word of the line in which it begins.
 
-    Words are what is between spaces; without a space between them, two pieces share a word.
+    Words are separated by spaces. Two segments without a space between them share a word.
+
+    Args:
+        line: The line.
+        segments: Its segments, in order, without the white space around them.
     """
-    numbers: list[int] = []
+    indices: list[int] = []
     end = counted = words = 0
-    for piece in pieces:
+    for text in segments:
         start = end
         while start < len(line) and line[start].isspace():
             start += 1
-        if not piece or not line.startswith(piece, start):
-            # A character that was cut between its bytes is not to be found: its pieces are where the last one ended.
+        if not text or not line.startswith(text, start):
+            # A character whose bytes were divided among segments is not in the line: these segments are placed where
+            # the previous one ended.
             start = end
-        # Of the words that begin before the piece.
+        # Add the words that begin before this segment.
         words += sum(1 for _ in _WORD_BEGINS.finditer(line, counted, start))
         counted = start
-        numbers.append(words if start == 0 or line[start - 1] == " " else words - 1)
-        end = start + len(piece)
-    return numbers
+        indices.append(words if start == 0 or line[start - 1] == " " else words - 1)
+        end = start + len(text)
+    return indices

@@ -1,7 +1,7 @@
-"""Random segmentations of text: subword regularisation.
+"""Random segmentation of text into subwords (subword regularisation).
 
-Sentencepiece draws them as well, but since its version 0.2.2 differently in every process, whatever the seed: a resumed
-run would not equal an uninterrupted one.
+Sentencepiece also samples segmentations, but since version 0.2.2 its samples differ between processes for the same
+seed, so that a resumed run would not equal an uninterrupted one.
 """
 
 import math
@@ -12,24 +12,24 @@ from itertools import accumulate, pairwise
 
 from dragoman.text.characters import SPACE_MARK
 
-# Stands for that character in a text itself: a lone surrogate, which no text has that can be written in UTF-8.
+# Represents the space mark that occurs in the text itself: a lone surrogate, which cannot occur in valid text.
 _NO_SPACE = "\udc00"
-# A space begins a word, and no subword goes on beyond a word's end.
+# A word begins with a space, and no subword extends beyond the end of a word.
 _WORD = re.compile(f"{SPACE_MARK}[^{SPACE_MARK}]*")
-# Words whose lattice is kept.
+# Capacity of the cache of lattices.
 _WORDS_KEPT = 50_000
 
-# For each end in a word: the running sum of the weights of the subwords that end there, and their (start, ids).
+# For each end position in a word: the cumulative weights of the subwords that end there, and their (start, ids).
 Lattice = list[tuple[list[float], list[tuple[int, list[int]]]]]
 
 
 class SegmentationSampler:
-    """Draws segmentations of the subwords of one vocabulary.
+    """Sampler of segmentations into the subwords of one vocabulary.
 
     Args:
-        scores: subword -> (id, log-probability, or for byte-pair encoding minus the rank of its merge).
-        byte_ids: of the 256 subwords that spell what the vocabulary lacks.
-        merges: whether the vocabulary is one of byte-pair encoding.
+        scores: For each subword its id and its log-probability; in byte-pair encoding, the negative rank of its merge.
+        byte_ids: Ids of the 256 byte symbols, which represent text that the vocabulary lacks.
+        merges: True if the vocabulary was learned by byte-pair encoding, False for a unigram language model.
     """
 
     def __init__(self, scores: Mapping[str, tuple[int, float]], byte_ids: list[int], *, merges: bool) -> None:
@@ -40,10 +40,16 @@ class SegmentationSampler:
         self._lattices: dict[tuple[str, float], Lattice] = {}
 
     def sample(self, text: str, alpha: float, draw: random.Random) -> list[int]:
-        """One random segmentation of `text`, which has no lone surrogates, as ids.
+        """Return the ids of one random segmentation of `text`.
 
-        Unigram: drawn in proportion to probability ** alpha among all segmentations (Kudo, 2018, equation 4).
-        Byte-pair encoding: merges left out with probability alpha (Provilkov et al., 2020, algorithm 1).
+        Unigram language model: the probability of a segmentation is proportional to p ** alpha, where p is its
+        probability under the model (Kudo, 2018, equation 4). Byte-pair encoding: each merge is skipped with probability
+        alpha (Provilkov et al., 2020, algorithm 1).
+
+        Args:
+            text: The text, without lone surrogates.
+            alpha: Smoothing exponent, or probability of skipping a merge.
+            draw: Random number generator.
         """
         if not text:
             return []
@@ -54,31 +60,32 @@ class SegmentationSampler:
         return ids
 
     def _drawn(self, word: str, alpha: float, draw: random.Random) -> list[int]:
-        """Backward sampling: the last subword, the one before it, and so on."""
+        """Sample the subwords of a word backward, from the last one to the first."""
         lattice = self._lattices.get((word, alpha))
         if lattice is None:
             if len(self._lattices) >= _WORDS_KEPT:
                 self._lattices.clear()
             lattice = self._lattices[word, alpha] = self._lattice(word, alpha)
-        chosen: list[list[int]] = []
+        subwords: list[list[int]] = []
         end = len(word)
         while end > 0:
             sums, edges = lattice[end]
             end, ids = edges[0] if len(edges) == 1 else draw.choices(edges, cum_weights=sums)[0]
-            chosen.append(ids)
-        return [index for ids in reversed(chosen) for index in ids]
+            subwords.append(ids)
+        return [index for ids in reversed(subwords) for index in ids]
 
     def _lattice(self, word: str, alpha: float) -> Lattice:
-        """Forward filtering: the weight of all segmentations of each beginning of the word."""
-        total = [0.0]  # logarithms
+        """Return the lattice of a word, by forward filtering: sum the weights of all segmentations of each prefix."""
+        total = [0.0]  # logarithm of the total weight of each prefix
         lattice: Lattice = [([], [])]
         for end in range(1, len(word) + 1):
             weights, edges = [], []
             for start in range(max(0, end - self._longest), end):
-                found = self._scores.get(word[start:end])
-                if found is not None:
-                    weights.append(total[start] + alpha * found[1])
-                    edges.append((start, [found[0]]))
+                entry = self._scores.get(word[start:end])
+                if entry is not None:
+                    index, score = entry
+                    weights.append(total[start] + alpha * score)
+                    edges.append((start, [index]))
             if not edges:
                 weights, edges = [total[end - 1]], [(end - 1, self._spelled(word[end - 1]))]
             largest = max(weights)
@@ -88,23 +95,23 @@ class SegmentationSampler:
         return lattice
 
     def _merged(self, word: str, alpha: float, draw: random.Random) -> list[int]:
-        """Merge the best pair of neighbours, among those not left out this time, until none is left."""
+        """Repeatedly merge the adjacent symbols with the best merge that is not skipped, until there is none."""
         symbols = list(word)
         while True:
-            best, place = -math.inf, -1
-            for i, pair in enumerate(pairwise(symbols)):
-                found = self._scores.get(pair[0] + pair[1])
-                if found is not None and found[1] > best and draw.random() >= alpha:
-                    best, place = found[1], i
-            if place < 0:
+            best, position = -math.inf, -1
+            for i, (left, right) in enumerate(pairwise(symbols)):
+                entry = self._scores.get(left + right)
+                if entry is not None and entry[1] > best and draw.random() >= alpha:
+                    best, position = entry[1], i
+            if position < 0:
                 break
-            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+            symbols[position : position + 2] = [symbols[position] + symbols[position + 1]]
         ids: list[int] = []
         for symbol in symbols:
             ids += [self._scores[symbol][0]] if symbol in self._scores else self._spelled(symbol)
         return ids
 
     def _spelled(self, letter: str) -> list[int]:
-        """A letter that the vocabulary lacks, in UTF-8 bytes."""
+        """Return the byte symbols of a character that the vocabulary lacks."""
         letter = SPACE_MARK if letter == _NO_SPACE else letter
         return [self._byte_ids[byte] for byte in letter.encode()]

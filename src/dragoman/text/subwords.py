@@ -1,6 +1,6 @@
-"""One vocabulary of subwords: a sentencepiece model that takes any text and gives it back.
+"""One vocabulary of subwords: a sentencepiece model that encodes any text without loss.
 
-What the vocabulary lacks is spelled in UTF-8 bytes, so nothing is unknown.
+Characters that the vocabulary lacks are encoded as UTF-8 bytes, so that nothing is unknown.
 """
 
 import random
@@ -14,14 +14,23 @@ from dragoman.text.model_file import check_model
 from dragoman.text.subword_sampling import SegmentationSampler
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-NEVER_GENERATED = (PAD, UNK, BOS)  # bytes spell what the vocabulary lacks, so UNK has no use either
+NEVER_GENERATED = (PAD, UNK, BOS)  # UNK is never needed, as bytes represent what the vocabulary lacks
 
 
 class SubwordModel:
-    """One sentencepiece model: the vocabulary of one language, or of both."""
+    """One sentencepiece model: the vocabulary of one language, or of both.
+
+    Attributes:
+        serialized: The model in sentencepiece's file format.
+        size: Number of token ids.
+    """
 
     def __init__(self, serialized: bytes) -> None:
-        """Read a serialised model; raises ValueError when it is not one of ours."""
+        """Read a serialised model.
+
+        Raises:
+            ValueError: this is not a model that Dragoman can have written.
+        """
         self.serialized = serialized
         check_model(serialized)
         try:
@@ -40,11 +49,11 @@ class SubwordModel:
 
     @property
     def byte_ids(self) -> list[int]:
-        """The ids that spell in bytes what the vocabulary lacks, by value."""
+        """Ids of the 256 byte symbols, in the order of the bytes' values."""
         return [self._byte(value) for value in range(256)]
 
     def encode(self, lines: Sequence[str], workers: int = 1) -> list[list[int]]:
-        """The best segmentation of each line, as ids; `workers` is a number of threads."""
+        """Return the ids of the best segmentation of each line, computed by `workers` threads."""
 
         def segment(texts: list[bytes]) -> list[list[int]]:
             return self._processor.encode(texts, num_threads=workers)
@@ -52,13 +61,16 @@ class SubwordModel:
         return self._rows(lines, segment)
 
     def sample(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """A random segmentation of each line: a pure function of (lines, alpha, seed); see `SegmentationSampler`."""
+        """Return the ids of a random segmentation of each line; see `SegmentationSampler`.
+
+        The result depends only on the arguments.
+        """
         draw = random.Random(seed)
         return [self._sampler.sample(utf8(line).decode(), alpha, draw) for line in lines]
 
     @cached_property
     def pieces(self) -> dict[str, tuple[int, float]]:
-        """Text of each subword, a space in it being U+2581 -> (id, score); without special symbols and bytes."""
+        """Id and score of each subword by its text, in which U+2581 is a space; without special and byte symbols."""
         processor = self._processor
         return {
             processor.id_to_piece(index): (index, processor.get_score(index))
@@ -68,23 +80,26 @@ class SubwordModel:
 
     @cached_property
     def _sampler(self) -> SegmentationSampler:
-        # Sentencepiece does not say of which kind a model is; but ranks are whole numbers, log-probabilities are not.
+        # Sentencepiece does not report the type of a model, but ranks are whole numbers and log-probabilities are not.
         merges = all(score.is_integer() for _, score in self.pieces.values())
         return SegmentationSampler(self.pieces, self.byte_ids, merges=merges)
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids. Bytes that are not UTF-8 give U+FFFD."""
+        """Return the text of each row of ids; bytes that are not valid UTF-8 become U+FFFD."""
         return [self._processor.decode([int(i) for i in row]) if len(row) else "" for row in rows]
 
     def texts(self, row: Sequence[int]) -> list[str]:
-        """The text of each id: a subword (a space in it being U+2581), a byte as <0xC3>, a special symbol as </s>."""
+        """Return the text of each id.
+
+        It is a subword, in which U+2581 is a space, a byte symbol such as "<0xC3>", or a special symbol such as "</s>".
+        """
         return [self._processor.id_to_piece(int(index)) for index in row]
 
     def _rows(self, lines: Sequence[str], segment: Callable[[list[bytes]], list[list[int]]]) -> list[list[int]]:
         if not any(SPACE_MARK in line for line in lines):
             return segment([utf8(line) for line in lines])
-        # The space mark goes in as a character that no line and no subword has, which therefore
-        # comes out as bytes; these bytes are then exchanged for those of the space mark.
+        # Sentencepiece would take a space mark in the text for a space. It is replaced by a character that occurs in no
+        # line and no subword and so is encoded as bytes; these bytes are then replaced by those of the space mark.
         present = set().union(*lines)
         stand_in = next(
             chr(code)
@@ -101,7 +116,7 @@ class SubwordModel:
 
 
 def utf8(text: str) -> bytes:
-    """Encode any string; what UTF-8 cannot say, a lone surrogate, becomes U+FFFD."""
+    """Return any string in UTF-8; a lone surrogate, which UTF-8 cannot represent, becomes U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -109,6 +124,7 @@ def utf8(text: str) -> bytes:
 
 
 def _replace(row: list[int], old: list[int], new: list[int]) -> list[int]:
+    """Return the row with each occurrence of the ids `old` replaced by `new`."""
     replaced: list[int] = []
     for index in row:
         replaced.append(index)

@@ -1,9 +1,9 @@
-"""Text to subword ids and back, for a language pair.
+"""Tokenizer of a language pair: conversion of text to subword ids and back.
 
-Unigram language model by default (Kudo, 2018), byte-pair encoding by choice (Sennrich et al., 2016), and whole symbols
-for text that is not written in words.
-Text is neither normalised nor trimmed: every string of Unicode characters comes back as it went in
-(a lone surrogate is not a character and comes back as U+FFFD).
+The subwords are learned as a unigram language model (Kudo, 2018), which is the default, or by byte-pair encoding
+(Sennrich et al., 2016); a vocabulary of whole symbols serves text that is not written in words. Text is neither
+normalised nor trimmed: decoding the ids of any text returns the same text. Only a lone surrogate, which is not a
+character, is returned as U+FFFD.
 """
 
 import hashlib
@@ -19,15 +19,15 @@ import sentencepiece
 from dragoman.errors import CorpusError, ModelError, SettingsError, UserError, reason_of
 from dragoman.files import read_listed, write_atomically
 from dragoman.text.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
-from dragoman.text.symbols import apart, read_model
+from dragoman.text.symbols import separated_by_spaces, read_model
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
 
 _JOINT, _SOURCE, _TARGET = TOKENIZER_FILES = ("tokenizer.model", "tokenizer.source.model", "tokenizer.target.model")
-# Half a million subwords.
+# Largest size of a tokenizer file in bytes: about half a million subwords.
 LARGEST_TOKENIZER = 1 << 24
 
-# The outcome of training depends on how many threads share the work, so it must not be the machine.
+# The result of training depends on the number of threads, so that number must not depend on the machine.
 _TRAINING_THREADS = 8
 
 # A source and its target, such as `data.readers.Pair`.
@@ -36,22 +36,22 @@ TextPair = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
-    """How the subwords are learned.
+    """Settings for learning a tokenizer.
 
     Attributes:
-        kind: unigram language model, byte-pair encoding (bpe), or whole symbols (word): whatever stands between
-            spaces is one token. Choose word for digits, letters or phonemes that stand apart: of "3 1 4" the others
-            make two tokens for each digit, as they keep its space apart from it.
-        vocabulary_size: subwords wanted, of each side when the vocabularies are separate. A corpus
-            too small for so many gets fewer: `Tokenizer.source_size` has the true number.
-        joint: one vocabulary for both languages, or one each.
-        max_training_pairs: learn from a random sample of this many pairs if there are more; about 4 KB of memory
-            for each.
-        max_line_bytes: longer lines are not learned from (they are tokenized all the same).
-        character_coverage: share of the characters in the sample that get subwords of their own;
-            the rest is spelled in bytes. Of symbols, the most frequent ones get tokens, whatever their letters.
-        right_to_left: the model writes a target from its last token to its first, whatever the script. Together with
-            one that begins with the first it is usually better than either: see `dragoman.translation.two_directions`.
+        kind: "unigram" (unigram language model), "bpe" (byte-pair encoding) or "word" (whole symbols: the text between
+            two spaces is one token). Choose "word" for digits, letters or phonemes separated by spaces: the other kinds
+            encode each digit of "3 1 4" as two tokens, because the space is a token of its own.
+        vocabulary_size: Number of subwords to learn, for each side if the vocabularies are separate. A small corpus may
+            give fewer: `Tokenizer.source_size` is the actual number.
+        joint: True for one vocabulary for both languages, False for one per language.
+        max_training_pairs: A larger corpus is replaced by a random sample of this many pairs. Each pair takes about
+            4 KB of memory.
+        max_line_bytes: Longer lines are not used for learning; they can still be tokenized.
+        character_coverage: Fraction of the characters in the sample that get subwords; other characters are encoded as
+            bytes. It has no effect on which whole symbols get tokens: these are the most frequent ones.
+        right_to_left: If True, the model generates a target from its last token to its first, in any script. A model of
+            each direction together usually translate better than either: see `dragoman.translation.two_directions`.
     """
 
     kind: Literal["unigram", "bpe", "word"] = "unigram"
@@ -65,21 +65,35 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe", "word"):
             raise SettingsError(f"tokenizer kind is {self.kind!r}; choose unigram, bpe or word")
-        # 4 special symbols, 256 bytes, and some room for characters.
+        # 4 special symbols, 256 byte symbols and at least 40 characters.
         if self.vocabulary_size < 300:
             raise SettingsError(f"vocabulary_size is {self.vocabulary_size}; it must be at least 300")
         if self.max_training_pairs < 1 or self.max_line_bytes < 1:
             raise SettingsError("max_training_pairs and max_line_bytes must be at least 1")
         if not 0.9 <= self.character_coverage <= 1:
-            raise SettingsError(f"character_coverage is {self.character_coverage}; it must lie in 0.9 to 1")
+            raise SettingsError(f"character_coverage is {self.character_coverage}; it must be between 0.9 and 1")
 
 
 class Tokenizer:
-    """The subwords of a language pair. Rows of ids have no special symbols, going in or out.
+    """Tokenizer of a language pair.
+
+    Rows of ids contain no special symbols (such as the end of the sentence), neither in arguments nor in results.
 
     Args:
-        source, target: the vocabularies; the same object twice means a joint one.
-        right_to_left: rows of target ids begin with the last token of the text.
+        source: Vocabulary of the source language.
+        target: Vocabulary of the target language; the same object as `source` if there is one joint vocabulary.
+        right_to_left: Rows of target ids begin with the last token of the text.
+
+    Attributes:
+        joint: True if both languages have the same vocabulary.
+        source_size: Number of token ids of the source language.
+        target_size: Number of token ids of the target language.
+
+    Example:
+        >>> tokenizer = Tokenizer.load(Path("models/mine"))
+        >>> rows = tokenizer.encode_source(["Turn off the light."])
+        >>> tokenizer.decode_source(rows)
+        ['Turn off the light.']
     """
 
     def __init__(self, source: SubwordModel, target: SubwordModel, *, right_to_left: bool = False) -> None:
@@ -92,50 +106,50 @@ class Tokenizer:
 
     @property
     def target_bytes(self) -> list[int]:
-        """The target ids that spell in bytes what the vocabulary lacks."""
+        """Ids of the 256 byte symbols of the target vocabulary, in the order of the bytes' values."""
         return self._target.byte_ids
 
     @property
     def vocabulary_hash(self) -> str:
-        """SHA-256 over the models: models with equal hashes speak the same ids, in whatever direction."""
+        """SHA-256 of the vocabularies: tokenizers with equal hashes use the same ids, whatever their direction."""
         models = [self._source] if self.joint else [self._source, self._target]
         digests = (hashlib.sha256(model.serialized).digest() for model in models)
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     def encode_source(self, lines: Sequence[str], workers: int = 1) -> list[list[int]]:
-        """Ids of each source line, encoded by `workers` threads."""
+        """Return the ids of each source line, encoded by `workers` threads."""
         return self._source.encode(lines, workers)
 
     def encode_target(self, lines: Sequence[str], workers: int = 1) -> list[list[int]]:
-        """Ids of each target line, encoded by `workers` threads."""
+        """Return the ids of each target line, encoded by `workers` threads."""
         return self._ordered(self._target.encode(lines, workers))
 
     def sample_source(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Ids of one random segmentation of each source line; see `SubwordModel.sample`."""
+        """Return the ids of one random segmentation of each source line; see `SegmentationSampler.sample`."""
         return self._source.sample(lines, alpha, seed)
 
     def sample_target(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Ids of one random segmentation of each target line; see `SubwordModel.sample`."""
+        """Return the ids of one random segmentation of each target line; see `SegmentationSampler.sample`."""
         return self._ordered(self._target.sample(lines, alpha, seed))
 
     def decode_source(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Source text of each row of ids."""
+        """Return the source text of each row of ids."""
         return self._source.decode(ids)
 
     def decode_target(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Target text of each row of ids. It may contain any character, line feeds too."""
+        """Return the target text of each row of ids; it may contain any character, including line feeds."""
         return self._target.decode([row[::-1] for row in ids] if self.right_to_left else ids)
 
     def source_texts(self, ids: Sequence[int]) -> list[str]:
-        """The text of each source id; see `SubwordModel.texts`."""
+        """Return the text of each source id; see `SubwordModel.texts`."""
         return self._source.texts(ids)
 
     def target_texts(self, ids: Sequence[int]) -> list[str]:
-        """The text of each target id; see `SubwordModel.texts`."""
+        """Return the text of each target id; see `SubwordModel.texts`."""
         return self._target.texts(ids)
 
     def _ordered(self, rows: list[list[int]]) -> list[list[int]]:
-        """Rows of target ids as the model writes them."""
+        """Return rows of target ids in the order in which the model generates them."""
         return [row[::-1] for row in rows] if self.right_to_left else rows
 
     def save(self, directory: Path) -> None:
@@ -146,33 +160,44 @@ class Tokenizer:
         else:
             write_atomically(directory / _SOURCE, self._source.serialized)
             write_atomically(directory / _TARGET, self._target.serialized)
-            # A joint model of an earlier save would win over these when loading.
+            # `load` would prefer the joint model of an earlier save.
             (directory / _JOINT).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, directory: Path, *, right_to_left: bool = False, digests: Mapping[str, str] | None = None) -> Self:
-        """Read what `save` wrote, which does not say the direction.
+        """Read the files that `save` wrote.
 
         Args:
-            directory: where it is.
-            right_to_left: rows of target ids begin with the last token of the text.
-            digests: of the files, as config.json lists them; None: they are not compared.
+            directory: The directory, usually a model directory.
+            right_to_left: Rows of target ids begin with the last token of the text. The files do not contain this.
+            digests: SHA-256 by file name, as listed in config.json; None to skip the verification.
 
-        Raises ModelError when a file is missing, damaged, or not the one that is listed.
+        Raises:
+            ModelError: a file is missing, is damaged, or differs from its digest.
         """
         if (directory / _JOINT).exists():
             model = _read(directory / _JOINT, digests)
             return cls(model, model, right_to_left=right_to_left)
         if not (directory / _SOURCE).exists():
-            raise ModelError(f"{directory}: no {_JOINT} here; give a model directory")
+            raise ModelError(f"{directory} contains no {_JOINT}; give a model directory")
         source, target = (_read(directory / name, digests) for name in (_SOURCE, _TARGET))
         return cls(source, target, right_to_left=right_to_left)
 
 
 def train_tokenizer(pairs: Iterable[TextPair], config: TokenizerConfig) -> Tokenizer:
-    """Learn subwords from `pairs`, read once. The same pairs and config give the same bytes.
+    """Learn a tokenizer from pairs of source and target text.
 
-    Raises CorpusError when there is no text, SettingsError when the vocabulary cannot hold the characters.
+    `pairs` is read once. Equal pairs and settings give files that are equal byte for byte.
+
+    Raises:
+        CorpusError: there is no text to learn from.
+        SettingsError: the vocabulary is too small for the characters of the text.
+
+    Example:
+        >>> pairs = [("Turn off the light.", "Schalte das Licht aus.")]
+        >>> tokenizer = train_tokenizer(pairs, TokenizerConfig(vocabulary_size=320))
+        >>> len(tokenizer.encode_target(["das Licht"]))
+        1
     """
     sample = _sample(pairs, config.max_training_pairs)
     if config.joint:
@@ -184,21 +209,21 @@ def train_tokenizer(pairs: Iterable[TextPair], config: TokenizerConfig) -> Token
 
 
 def _sample(pairs: Iterable[TextPair], size: int) -> list[TextPair]:
-    """`size` pairs at random, or all, in one pass (reservoir sampling; Vitter, 1985)."""
+    """Return `size` random pairs, or all if there are fewer, in one pass (reservoir sampling; Vitter, 1985)."""
     generator = random.Random(0)
     sample: list[TextPair] = []
     for seen, pair in enumerate(pairs):
         if seen < size:
             sample.append(pair)
-        elif (place := generator.randrange(seen + 1)) < size:
-            sample[place] = pair
+        elif (index := generator.randrange(seen + 1)) < size:
+            sample[index] = pair
     return sample
 
 
 def _train(texts: Iterable[str], config: TokenizerConfig) -> SubwordModel:
     written = BytesIO()
     if config.kind == "word":
-        texts = map(apart, texts)
+        texts = map(separated_by_spaces, texts)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=map(utf8, texts),
@@ -209,7 +234,7 @@ def _train(texts: Iterable[str], config: TokenizerConfig) -> SubwordModel:
             character_coverage=config.character_coverage,
             max_sentence_length=config.max_line_bytes,
             byte_fallback=True,
-            # A number is copied digit by digit, whichever numbers the corpus happens to have.
+            # Numbers are split into digits, so that a model can copy numbers that the corpus does not contain.
             split_digits=True,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
@@ -228,13 +253,13 @@ def _train(texts: Iterable[str], config: TokenizerConfig) -> SubwordModel:
 def _training_failure(message: str, config: TokenizerConfig) -> UserError:
     if "smaller than required_chars" in message:
         return SettingsError(
-            f"vocabulary_size {config.vocabulary_size} cannot hold the characters of this corpus; "
+            f"vocabulary_size {config.vocabulary_size} is too small for the characters of this corpus; "
             "use a larger vocabulary_size or a smaller character_coverage"
         )
     if "sentences_.empty()" in message:
         return CorpusError(
-            "no text to learn a tokenizer from: the corpus is empty, or all its lines are longer "
-            f"than max_line_bytes = {config.max_line_bytes}"
+            "no text to learn a tokenizer from: the corpus is empty, or all its lines have more than "
+            f"{config.max_line_bytes} bytes (max_line_bytes)"
         )
     return CorpusError(f"sentencepiece could not learn from this corpus: {message}")
 
@@ -243,4 +268,6 @@ def _read(path: Path, digests: Mapping[str, str] | None) -> SubwordModel:
     try:
         return read_model(read_listed(path, LARGEST_TOKENIZER, digests))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: the tokenizer cannot be read ({reason_of(error)}); copy the model anew") from error
+        raise ModelError(
+            f"{path}: the tokenizer cannot be read ({reason_of(error)}); copy the model directory again"
+        ) from error

@@ -1,4 +1,4 @@
-"""Subwords put together to words."""
+"""Grouping of subword tokens into words."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a row of tokens.
+    """Words of a row of tokens.
 
-    texts   of each word
-    starts  of each word, the number of its first token
-    tokens  how many tokens there are
+    Attributes:
+        texts: Text of each word.
+        starts: Index of the first token of each word.
+        tokens: Number of tokens.
     """
 
     texts: tuple[str, ...]
@@ -31,24 +32,31 @@ class Words:
 
     @classmethod
     def of(cls, tokens: Sequence[str], *, only_spaces: bool = False, right_to_left: bool = False) -> Words:
-        """Put tokens together.
+        """Group tokens into words.
 
-        A word ends at a space, and special symbols are words of their own. In scripts that are written without spaces
-        each token is a word, unless `only_spaces`: then words are what is between spaces, in any script.
-        `right_to_left`: the last token of the text comes first, and so does its last word.
+        A word ends at a space, and each special symbol is a word.
+
+        Args:
+            tokens: Text of each token; see `SubwordModel.texts`.
+            only_spaces: Separate words at spaces only. By default, each token of a script without spaces is a word.
+            right_to_left: The row begins with the last token of the text; so the result begins with its last word.
+
+        Example:
+            >>> Words.of(["▁Turn", "▁o", "ff", "."]).texts
+            ('Turn', 'off.')
         """
         if right_to_left:
             words = cls.of(tokens[::-1], only_spaces=only_spaces)
             ends = [*words.starts, len(tokens)][1:]
             return cls(words.texts[::-1], tuple(len(tokens) - end for end in reversed(ends)), len(tokens))
         starts: list[int] = []
-        blank = True  # the word that has begun has only spaces so far
-        for number, token in enumerate(tokens):
+        blank = True  # the current word contains only spaces so far
+        for index, token in enumerate(tokens):
             body = token.replace(SPACE_MARK, "")
             alone = token in SPECIAL or (not only_spaces and WITHOUT_SPACES.match(body) is not None)
-            begins = alone or token.startswith((SPACE_MARK, "<0x20>")) or (number > 0 and tokens[number - 1] in SPECIAL)
-            if number == 0 or (begins and not blank):
-                starts.append(number)
+            begins = alone or token.startswith((SPACE_MARK, "<0x20>")) or (index > 0 and tokens[index - 1] in SPECIAL)
+            if index == 0 or (begins and not blank):
+                starts.append(index)
                 blank = True
             blank = blank and not body
         ends = [*starts, len(tokens)][1:]
@@ -59,12 +67,12 @@ class Words:
         )
 
     def sum(self, array: Float[np.ndarray, ...], axis: int) -> Float[np.ndarray, ...]:
-        """The array with the sum over the tokens of each word in place of the tokens along `axis`."""
+        """Return the array with its values along `axis`, one per token, summed over the tokens of each word."""
         assert array.shape[axis] == self.tokens
         return np.add.reduceat(array, self.starts, axis=axis)
 
     def mean(self, array: Float[np.ndarray, ...], axis: int) -> Float[np.ndarray, ...]:
-        """The same with the mean."""
+        """Return the array with its values along `axis`, one per token, averaged over the tokens of each word."""
         sizes = np.array([end - start for start, end in pairwise([*self.starts, self.tokens])], dtype=array.dtype)
         shape = [1] * array.ndim
         shape[axis] = len(sizes)
@@ -72,7 +80,10 @@ class Words:
 
 
 def text_of(tokens: Sequence[str]) -> str:
-    """Tokens as people write them: bytes put together to characters (U+FFFD where they are none), no spaces around."""
+    """Return the text of tokens, without spaces at its ends.
+
+    Byte symbols are decoded as UTF-8; invalid bytes become U+FFFD.
+    """
     data = b"".join(
         bytes([int(byte[1], 16)])
         if (byte := _BYTE.fullmatch(token))

@@ -1,4 +1,4 @@
-"""Text that no model has learned: what of a long line is copied."""
+"""Text that no model has learned: the stretches of a long line that are copied."""
 
 import random
 from itertools import pairwise
@@ -37,7 +37,7 @@ def copied(line: str) -> list[str]:
         "\u200b" * 65,
     ],
 )
-def test_what_no_model_has_learned_is_copied_with_the_white_space_around(text: str) -> None:
+def test_text_that_no_model_has_learned_is_copied_with_the_white_space_around_it(text: str) -> None:
     assert copied(text) == [text]
     assert copied(f"{PROSE}x  {text}\t {PROSE}") == [f"  {text}\t "]
 
@@ -51,38 +51,38 @@ def test_what_no_model_has_learned_is_copied_with_the_white_space_around(text: s
         "a" * 64,
         "ha" * 32,
         "a very " * 9,
-        "one two three " * 100,  # a period of more than 8
+        "one two three " * 100,  # the period is longer than 8 characters
         "Donaudampfschifffahrtsgesellschaftskapitän " * 20,
         "".join(chr(random.Random(0).randrange(0x4E00, 0x9FFF) + i % 50) for i in range(2000)),
         "".join(random.Random(0).choices("อาหารไทยดี", k=2000)),
         random.Random(0).randbytes(2000).hex(" "),
     ],
 )
-def test_text_is_not_copied(text: str) -> None:
+def test_ordinary_text_is_not_copied(text: str) -> None:
     assert copied(text) == []
 
 
 def is_copied(text: str) -> bool:
-    """The rule, word for word and slowly, of a whole stretch."""
+    """The rule for a whole stretch, in a direct but slow form."""
     repeats = any(text[period:] == text[:-period] for period in range(1, LONGEST_PERIOD + 1))
     no_letters = not any(letter.isalnum() for letter in text)
     no_space = all("!" <= letter <= "~" for letter in text)
     return (len(text) > LONGEST_RUN and (repeats or no_letters)) or (len(text) > LONGEST_WORD and no_space)
 
 
-pieces_of_lines = (
+parts_of_lines = (
     st.text(max_size=30)
     | st.text(alphabet="ab .!é字\u0301💡_", max_size=80)
     | st.builds(lambda text, times: text * times, st.text(min_size=1, max_size=10), st.integers(1, 80))
     | st.builds(lambda size, seed: random.Random(seed).randbytes(size).hex(), st.integers(100, 140), st.integers(0, 9))
 )
-long_lines = st.lists(pieces_of_lines, max_size=6).map("".join)
+long_lines = st.lists(parts_of_lines, max_size=6).map("".join)
 
 
 @settings(deadline=None)
 @given(long_lines, st.integers(1, 200))
 @example("a" * 64 + "b" * 65 + "a" * 64, 1)
-def test_the_stretches_are_what_the_rule_says_and_the_rest_has_none(line: str, block: int) -> None:
+def test_all_stretches_that_fulfil_the_rule_are_returned_and_no_others(line: str, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(copying, "_BLOCK", block)
         assert_rule(line)
@@ -97,11 +97,11 @@ def assert_rule(line: str) -> None:
         for start in range(len(line) - size + 1):
             if is_copied(line[start : start + size]):
                 inside.update(range(start, start + size))
-    found = {place for start, end in spans for place in range(start, end)}
-    assert inside <= found
-    assert all(line[place].isspace() for place in found - inside)
-    # Applied again, to what is between and to what was copied, it finds nothing new.
-    ends = [0, *(place for span in spans for place in span), len(line)]
+    returned = {index for start, end in spans for index in range(start, end)}
+    assert inside <= returned
+    assert all(line[index].isspace() for index in returned - inside)
+    # A second application, to the text between the stretches and to each stretch, returns nothing new.
+    ends = [0, *(index for span in spans for index in span), len(line)]
     for start, end in list(pairwise(ends))[::2]:
         assert copied_stretches(line[start:end]) == []
     for start, end in spans:
@@ -114,18 +114,18 @@ def in_characters(lines: list[str]) -> list[list[int]]:
 
 @settings(deadline=None)
 @given(long_lines.map(str.strip), st.integers(1, 40))
-def test_pieces_and_copies_give_the_line_again(line: str, limit: int) -> None:
+def test_the_joined_segments_equal_the_line(line: str, limit: int) -> None:
     segments = list(segment(line, limit, lambda lines: in_characters(list(lines))))
-    assert all(len(each.ids) <= limit for each in segments)
-    assert all(bool(each.ids) != bool(each.copied) for each in segments)
-    texts = [each.copied or "".join(map(chr, each.ids)) for each in segments]
-    joined = join(texts, {number for number, each in enumerate(segments) if each.copied})
+    assert all(len(part.ids) <= limit for part in segments)
+    assert all(bool(part.ids) != bool(part.copied) for part in segments)
+    texts = [part.copied or "".join(map(chr, part.ids)) for part in segments]
+    joined = join(texts, {index for index, part in enumerate(segments) if part.copied})
     assert joined.split() == line.split() or "".join(joined.split()) == "".join(line.split())
     assert joined.count("💡") == line.count("💡")
-    assert sum(each.size for each in segments) <= len(line)
+    assert sum(part.size for part in segments) <= len(line)
 
 
-def test_a_line_of_any_length_is_segmented_as_its_parts_are_asked_for() -> None:
+def test_segments_of_a_line_of_any_length_are_computed_lazily() -> None:
     encoded = 0
 
     def encode(lines: object) -> list[list[int]]:
@@ -145,7 +145,7 @@ def test_a_line_of_any_length_is_segmented_as_its_parts_are_asked_for() -> None:
 
 
 def test_hostile_lines_are_searched_for_stretches_in_linear_time() -> None:
-    # Were the time quadratic, this would take hours.
+    # With quadratic time, this would take hours.
     for text in (
         ". ",
         "a",
@@ -161,6 +161,6 @@ def test_hostile_lines_are_searched_for_stretches_in_linear_time() -> None:
         assert all(before[1] < after[0] for before, after in pairwise(spans))
 
 
-def test_the_words_of_pieces_are_counted_in_linear_time() -> None:
-    pieces = [f"word{i} and {i}." for i in range(100_000)]
-    assert first_words(" ".join(pieces), pieces) == list(range(0, 300_000, 3))
+def test_the_words_of_segments_are_counted_in_linear_time() -> None:
+    segments = [f"word{i} and {i}." for i in range(100_000)]
+    assert first_words(" ".join(segments), segments) == list(range(0, 300_000, 3))

@@ -1,4 +1,4 @@
-"""Lines of text: what is read from any bytes, and what is cleaned away."""
+"""Lines of text: decoding of any bytes, and cleaning."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def test_line_breaks_and_nul_become_spaces_and_the_ends_are_stripped(text: str) 
 
 
 @given(st.text(alphabet="ab\u00a0\t \x1f" + BREAKS))
-def test_a_clean_line_is_one_line_and_stays_as_it_is(text: str) -> None:
+def test_a_clean_line_is_one_line_and_cleaning_does_not_change_it(text: str) -> None:
     cleaned = clean_line(text)
     assert len(cleaned.splitlines()) <= 1
     assert "\0" not in cleaned
@@ -40,6 +40,6 @@ def test_a_line_of_any_bytes_is_read_as_clean_text(line: str | bytes, read: tupl
 
 
 @pytest.mark.parametrize(("lines", "prefixes", "missing"), [(["a", "b"], ["c"], "prefix"), (["a"], ["b", "c"], "line")])
-def test_as_many_prefixes_as_lines(lines: list[str], prefixes: list[str], missing: str) -> None:
-    with pytest.raises(CorpusError, match=f"no {missing} number 2"):
+def test_each_line_needs_one_prefix(lines: list[str], prefixes: list[str], missing: str) -> None:
+    with pytest.raises(CorpusError, match=f"{missing} 2 is missing"):
         list(with_prefixes(lines, prefixes))

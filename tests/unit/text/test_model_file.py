@@ -1,4 +1,4 @@
-"""Sentencepiece models from strangers: what sentencepiece would follow anywhere is refused before it sees it."""
+"""Untrusted sentencepiece models: dangerous content is rejected before sentencepiece reads it."""
 
 import struct
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from dragoman.text.model_file import check_model
 from dragoman.text.symbols import read_model
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 
-# The fields of a model: number and value.
+# Fields of a model: (field number, value).
 Fields = list[tuple[int, int | float | bytes]]
 PIECE, TRAINER, NORMALIZER, SELF_TEST, DENORMALIZER = 1, 2, 3, 4, 5
 KINDS = ["unigram", "bpe", "word"]
@@ -25,7 +25,7 @@ def number(value: int) -> bytes:
 
 
 def message(fields: Fields) -> bytes:
-    """Fields in protocol buffers' format."""
+    """Return the fields in the format of protocol buffers."""
     data = b""
     for field, value in fields:
         if isinstance(value, int):
@@ -50,7 +50,7 @@ def piece(text: bytes = b"new", score: float = -3.0, **more: int) -> tuple[int, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_our_own_are_taken(kind: str) -> None:
+def test_models_that_dragoman_writes_are_accepted(kind: str) -> None:
     check_model(model(kind))
     check_model(model(kind) + message([piece()]))
     assert read_model(model(kind) + message([piece()])).size == read_model(model(kind)).size + 1
@@ -61,23 +61,23 @@ def test_our_own_are_taken(kind: str) -> None:
     [
         ([(NORMALIZER, message([(2, b"\x10\0\0\0" + b"\xff" * 16)]))], "normalises text"),
         ([(DENORMALIZER, message([(2, b"x")]))], "normalises text"),
-        ([(SELF_TEST, b"")], "something unknown"),
-        ([(PIECE, 3)], "something unknown"),
-        ([(200, b"x")], "something unknown"),
+        ([(SELF_TEST, b"")], "unknown field"),
+        ([(PIECE, 3)], "unknown field"),
+        ([(200, b"x")], "unknown field"),
         ([piece(score=float("nan"))], "score"),
         ([piece(score=float("inf"))], "score"),
-        ([piece(text=b"")], "no text"),
-        ([piece(text=b"a\0b")], "no text"),
+        ([piece(text=b"")], "without text"),
+        ([piece(text=b"a\0b")], "without text"),
         ([piece(text=b"\xff")], "utf-8"),
         ([piece(kind=7)], "unknown type"),
-        ([(PIECE, message([(2, -1.0)]))], "no text"),
+        ([(PIECE, message([(2, -1.0)]))], "without text"),
         ([(PIECE, message([(1, b"a"), (2, 3)]))], "score"),
-        ([(PIECE, message([(1, b"a")])[:-1])], "cut off"),
+        ([(PIECE, message([(1, b"a")])[:-1])], "truncated"),
         ([(TRAINER, b"\x80" * 12)], "not a sentencepiece model"),
         ([(TRAINER, b"\x0b")], "not a sentencepiece model"),
     ],
 )
-def test_what_ours_never_have_is_refused(added: Fields, reason: str) -> None:
+def test_unexpected_content_is_refused(added: Fields, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read_model(model("unigram") + message(added))
 
@@ -96,7 +96,7 @@ def test_a_model_without_bytes_or_special_symbols_is_refused(change: Callable[[b
         read_model(change(model("unigram")))
 
 
-def test_a_model_that_is_cut_off_is_refused() -> None:
+def test_a_truncated_model_is_refused() -> None:
     data = model("unigram")
     for end in range(0, len(data), 41):
         with pytest.raises(ValueError, match="sentencepiece"):

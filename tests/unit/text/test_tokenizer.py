@@ -1,4 +1,4 @@
-"""The tokenizer: what it accepts, gives back, saves and refuses."""
+"""The tokenizer: encoding, decoding, sampling, saving and loading, and errors."""
 
 import json
 import math
@@ -30,8 +30,8 @@ GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "hundert", "tausend", "und"]
 
 def pairs() -> Iterator[Pair]:
     for i in range(400):
-        places = [(i * step) % 8 for step in (1, 3, 5, 7)]
-        yield Pair(" ".join(ENGLISH[p] for p in places), " ".join(GERMAN[p] for p in places))
+        indices = [(i * step) % 8 for step in (1, 3, 5, 7)]
+        yield Pair(" ".join(ENGLISH[k] for k in indices), " ".join(GERMAN[k] for k in indices))
 
 
 def config(**changes: object) -> TokenizerConfig:
@@ -61,7 +61,7 @@ def test_known_words_take_few_subwords_and_no_special_symbols(tokenizer: Tokeniz
     ["", " ", "  two  spaces ", "tab\tand\r", "NUL\0x", "a\nb", "\u2028\u2029\x85\x0b", "\ufeff",
      "▁", "a▁b ▁▁", "\U0010ffff▁", "<s> </s> <pad> <unk> <0x41>", "中文😀", "é é", "\ufffd"],
 )  # fmt: skip
-def test_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
+def test_decoding_returns_the_encoded_text(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode_target([text])
     assert not {PAD, UNK, BOS, EOS} & set(ids[0])
     assert tokenizer.decode_target(ids) == [text]
@@ -75,7 +75,7 @@ def test_lone_surrogates_become_replacement_characters(tokenizer: Tokenizer) -> 
 def test_a_symbol_is_one_token_of_the_word_kind_and_two_of_the_others() -> None:
     lines = ["3 1 4", "2 7 1 8"]
     word = train_tokenizer(symbols(), TokenizerConfig(kind="word"))
-    # 4 special symbols, 256 bytes, 10 digits, however many were asked for.
+    # 4 special symbols, 256 byte symbols and 10 digits, although vocabulary_size is larger.
     assert word.source_size == 270
     assert [len(row) for row in word.encode_source(lines)] == [3, 4]
     assert word.decode_target(word.encode_target(lines)) == lines
@@ -84,18 +84,18 @@ def test_a_symbol_is_one_token_of_the_word_kind_and_two_of_the_others() -> None:
         assert [len(row) for row in subwords.encode_source(lines)] == [6, 8]
 
 
-def test_symbols_of_several_letters_and_of_one_side() -> None:
+def test_symbols_of_several_letters_and_separate_vocabularies() -> None:
     spoken = [Pair("t h r e e", "TH R IY"), Pair("t w o", "T UW"), Pair("f o u r", "F AO R")] * 20
     tokenizer = train_tokenizer(spoken, TokenizerConfig(kind="word", joint=False))
     assert (tokenizer.source_size, tokenizer.target_size) == (260 + 8, 260 + 7)
     [ids] = tokenizer.encode_target(["TH R UW T"])
     assert len(set(ids)) == 4
     assert tokenizer.decode_target([ids]) == ["TH R UW T"]
-    # A part of a symbol is none.
+    # A part of a symbol is not a symbol.
     assert set(tokenizer.encode_target(["A O"])[0]) <= set(tokenizer.target_bytes)
 
 
-def test_unknown_symbols_are_spelled_in_bytes_with_their_spaces() -> None:
+def test_unknown_symbols_are_encoded_as_bytes_with_their_spaces() -> None:
     tokenizer = train_tokenizer(symbols("01"), TokenizerConfig(kind="word"))
     zero, one = (tokenizer.encode_source([digit])[0][0] for digit in "01")
     spelled = {letter: tokenizer.target_bytes[ord(letter)] for letter in " x10"}
@@ -104,7 +104,7 @@ def test_unknown_symbols_are_spelled_in_bytes_with_their_spaces() -> None:
         "0 x 1": [zero, space, x, one],
         "x 1": [x, one],
         "10 1": [spelled["1"], spelled["0"], one],
-        # A space that no symbol brings along.
+        # A space that belongs to no symbol.
         "0  1": [zero, space, one],
         " 1": [space, spelled["1"]],
         "1 ": [one, space],
@@ -113,7 +113,7 @@ def test_unknown_symbols_are_spelled_in_bytes_with_their_spaces() -> None:
     assert tokenizer.decode_source(list(expected.values())) == list(expected)
 
 
-def test_the_rarest_symbols_are_spelled_where_the_vocabulary_is_small() -> None:
+def test_the_rarest_symbols_are_encoded_as_bytes_if_the_vocabulary_is_small() -> None:
     letters = [chr(0x4E00 + i) for i in range(60)]
     often = [Pair(" ".join(letters[:30]), " ".join(letters[:30]))] * 3
     rows = [Pair(" ".join(letters), " ".join(letters)), *often]
@@ -123,7 +123,7 @@ def test_the_rarest_symbols_are_spelled_where_the_vocabulary_is_small() -> None:
     assert tokenizer.decode_source(tokenizer.encode_source([" ".join(letters)])) == [" ".join(letters)]
 
 
-def test_symbols_have_no_parts_to_sample() -> None:
+def test_sampling_does_not_change_symbols() -> None:
     tokenizer = train_tokenizer(symbols(), TokenizerConfig(kind="word"))
     lines = ["3 1 4", "0 x 1"]
     assert tokenizer.sample_source(lines, 0.1, seed=1) == tokenizer.encode_source(lines)
@@ -183,7 +183,7 @@ def test_training_on_hostile_lines_is_quiet(kind: str, capfd: pytest.CaptureFixt
     assert captured.out == captured.err == ""
 
 
-SAMPLED_ELSEWHERE = """
+SAMPLE = """
 import json, sys
 from pathlib import Path
 from dragoman.text.tokenizer import Tokenizer
@@ -194,7 +194,7 @@ print(json.dumps(tokenizer.sample_source(["three hundred and four thousand"] * 5
 
 def test_another_process_samples_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path)
-    command = [sys.executable, "-c", SAMPLED_ELSEWHERE, str(tmp_path)]
+    command = [sys.executable, "-c", SAMPLE, str(tmp_path)]
     elsewhere = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert elsewhere == tokenizer.sample_source(["three hundred and four thousand"] * 50, 0.2, seed=7)
 
@@ -209,7 +209,7 @@ def test_only_a_sample_is_learned_from() -> None:
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("kind", ["unigram", "word"])
 def test_save_and_load(tmp_path: Path, joint: bool, kind: str) -> None:
-    # The directory holds a model that shares its vocabulary where this one does not, or the other way round.
+    # The directory already contains a tokenizer with the other value of `joint`.
     train_tokenizer(pairs(), config(joint=not joint)).save(tmp_path)
     tokenizer = train_tokenizer(pairs(), config(kind=kind, joint=joint))
     tokenizer.save(tmp_path)
@@ -221,7 +221,7 @@ def test_save_and_load(tmp_path: Path, joint: bool, kind: str) -> None:
 
 
 def test_load_refuses_missing_and_damaged_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match=r"no tokenizer\.model"):
+    with pytest.raises(UserError, match=r"contains no tokenizer\.model"):
         Tokenizer.load(tmp_path)
     train_tokenizer(pairs(), config(joint=False)).save(tmp_path)
     target = tmp_path / "tokenizer.target.model"
@@ -235,7 +235,7 @@ def test_load_refuses_missing_and_damaged_files(tmp_path: Path, capfd: pytest.Ca
     assert capfd.readouterr().err == ""
 
 
-def test_training_failures_say_what_to_do() -> None:
+def test_errors_of_training_name_what_to_do() -> None:
     with pytest.raises(UserError, match="no text"):
         train_tokenizer([], config())
     for blank in (Pair("", " "), Pair("▁", "\t")):
@@ -244,7 +244,7 @@ def test_training_failures_say_what_to_do() -> None:
     with pytest.raises(UserError, match="max_line_bytes"):
         train_tokenizer([Pair("a" * 50, "b" * 50)], config(max_line_bytes=10))
     many = [Pair(chr(0x4E00 + i), chr(0x5E00 + i)) for i in range(500)]
-    with pytest.raises(UserError, match="vocabulary_size 320 cannot hold"):
+    with pytest.raises(UserError, match="vocabulary_size 320 is too small"):
         train_tokenizer(many, config())
 
 
@@ -270,7 +270,7 @@ def test_unigram_segmentations_are_drawn_in_proportion_to_their_probability() ->
         assert counts[ids] / 20_000 == pytest.approx(math.exp(0.5 * weight) / total, abs=0.015)
 
 
-def test_merges_are_left_out_as_often_as_asked() -> None:
+def test_merges_are_skipped_with_the_given_probability() -> None:
     scores = {"▁": (0, -8.0), "a": (1, -9.0), "b": (2, -10.0), "ab": (3, 0.0), "▁ab": (4, -1.0)}
     sampler = SegmentationSampler(scores, list(range(300, 556)), merges=True)
     draw = random.Random(0)
@@ -280,6 +280,6 @@ def test_merges_are_left_out_as_often_as_asked() -> None:
     assert counts[4,] / 20_000 == pytest.approx(0.49, abs=0.015)
 
 
-def test_what_the_vocabulary_lacks_is_sampled_as_bytes(tokenizer: Tokenizer) -> None:
+def test_characters_that_the_vocabulary_lacks_are_sampled_as_bytes(tokenizer: Tokenizer) -> None:
     line = "中 ▁ \0 \udc00"
     assert tokenizer.decode_source(tokenizer.sample_source([line], 0.1, 0)) == ["中 ▁ \0 \ufffd"]

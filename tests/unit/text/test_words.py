@@ -1,4 +1,4 @@
-"""Subwords put together to words."""
+"""Grouping of subword tokens into words."""
 
 import numpy as np
 import pytest
@@ -24,17 +24,17 @@ from tests.support.small_translator import tokenizer
         ([], ()),
     ],
 )
-def test_a_word_ends_at_a_space_and_a_special_symbol_stands_alone(tokens: list[str], texts: tuple[str, ...]) -> None:
+def test_a_word_ends_at_a_space_and_a_special_symbol_is_a_word(tokens: list[str], texts: tuple[str, ...]) -> None:
     assert Words.of(tokens).texts == texts
 
 
-def test_between_spaces_chinese_is_one_word() -> None:
+def test_with_only_spaces_chinese_text_is_one_word() -> None:
     assert Words.of(["▁开", "灯", "▁on"], only_spaces=True).texts == ("开灯", "on")
 
 
 @given(st.text(alphabet="ab é灯.▁\u00a0", max_size=20))
 def test_words_between_spaces_are_those_of_the_text(text: str) -> None:
-    """However the text is cut into subwords, bytes among them."""
+    """The words do not depend on how the text is encoded, for example as bytes."""
     text = text.strip()
     tokens = tokenizer().source_texts(tokenizer().encode_source([text])[0])
     assert text_of(tokens) == text
@@ -42,8 +42,8 @@ def test_words_between_spaces_are_those_of_the_text(text: str) -> None:
 
 
 @given(st.text(alphabet="ab é灯.▁\u00a0", max_size=20), st.booleans())
-def test_from_the_right_the_words_are_the_same(text: str, only_spaces: bool) -> None:
-    """And special symbols stay where they are: <s> is read first, </s> is written last."""
+def test_from_right_to_left_the_words_are_the_same(text: str, only_spaces: bool) -> None:
+    """The special symbols keep their positions: <s> is read first, </s> is generated last."""
     tokens = tokenizer().source_texts(tokenizer().encode_source([text.strip(" ")])[0])
     forward = Words.of(tokens, only_spaces=only_spaces).texts
     weights = np.arange(len(tokens) + 1, dtype=np.float64)
@@ -56,7 +56,7 @@ def test_from_the_right_the_words_are_the_same(text: str, only_spaces: bool) -> 
         assert backward.sum(weights, 0).sum() == weights.sum()
 
 
-def test_weights_to_a_word_are_summed_and_from_a_word_averaged() -> None:
+def test_weights_are_summed_over_target_tokens_and_averaged_over_source_tokens() -> None:
     words = Words.of(["▁l", "amp", "</s>"])
     weights = np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
     merged = words.mean(words.sum(weights, -1), -2)
