@@ -1,1 +1,1 @@
-"""From files of text to batches of subword ids."""
+"""Reading of corpora: from text files to batches of subword ids."""

@@ -1,8 +1,8 @@
-"""Batches of similar lengths, in an order that depends on nothing but (seed, epoch).
+"""Batches of pairs of similar lengths, in an order that depends only on the seed and the epoch.
 
-An epoch is a random permutation of the pairs, cut into windows. Inside a window the pairs are sorted
-by length and cut into batches by a budget of padded tokens, and the batches are shuffled. So padding
-is small, the order is random, and any place in it is found again from three numbers.
+An epoch is a random permutation of the pairs, divided into windows. The pairs of a window are sorted by length and
+divided into batches of at most a given number of padded tokens; then the batches of the window are shuffled. So there
+is little padding, the order is random, and three numbers (`Cursor`) are enough to resume anywhere in it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +25,12 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchingConfig:
-    """How pairs are put together.
+    """Settings of batching.
 
     Attributes:
-        batch_tokens: budget of a batch: rows * the longest side of its longest pair, end-of-sentence
-            counted. A pair longer than the budget makes a batch of its own.
-        window: pairs sorted together. More of them: less padding, less mixing.
+        batch_tokens: Maximum number of padded tokens in a batch: its rows times the length of its longest source or
+            target, including the end of the sentence. A pair that is longer than this is a batch of its own.
+        window: Number of pairs sorted together. A larger window gives less padding and less random batches.
     """
 
     batch_tokens: int = 4096
@@ -43,7 +43,7 @@ class BatchingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """A place in the stream of batches: the next one is `batch` of `window` of `epoch`."""
+    """Place in the stream of batches at which to resume: epoch, window in it and batch in that, all from 0."""
 
     epoch: int = 0
     window: int = 0
@@ -52,21 +52,32 @@ class Cursor:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Pairs as padded tensors. S and T are the longest lengths with one special symbol."""
+    """Pairs as padded tensors.
 
-    source: Int64[Tensor, "B S"]  # ids, EOS, PAD...
-    source_mask: Bool[Tensor, "B S"]  # True = real
-    target_in: Int64[Tensor, "B T"]  # BOS, ids, PAD...
-    target_out: Int64[Tensor, "B T"]  # ids, EOS, PAD...
-    target_mask: Bool[Tensor, "B T"]  # True = real
-    target_tokens: int  # target_mask's sum, known without asking the device
+    B is the number of pairs; S and T are the largest lengths of source and target, including one special symbol.
+
+    Attributes:
+        source: Source ids, EOS, then PAD.
+        source_mask: True for tokens, False for padding.
+        target_in: BOS, target ids, then PAD: the input of the decoder.
+        target_out: Target ids, EOS, then PAD: the tokens to predict.
+        target_mask: True for tokens, False for padding.
+        target_tokens: Number of True values in `target_mask`, available without waiting for the device.
+    """
+
+    source: Int64[Tensor, "B S"]
+    source_mask: Bool[Tensor, "B S"]
+    target_in: Int64[Tensor, "B T"]
+    target_out: Int64[Tensor, "B T"]
+    target_mask: Bool[Tensor, "B T"]
+    target_tokens: int
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on `device`; from pinned memory to a GPU, without waiting for the copy."""
+        """Return the batch on `device`; the copy from pinned memory to a GPU is asynchronous."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> "Batch":
-        """The same batch in memory that a GPU can copy from by itself."""
+        """Return the batch in pinned memory, from which a GPU can copy asynchronously."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -81,11 +92,11 @@ class Batch:
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
-    """Pad rows of ids (without special symbols) to one batch."""
+    """Return a batch of the given rows of ids, which contain no special symbols."""
     assert len(sources) == len(targets) > 0
     source, source_mask = _pad_with_end(sources)
     target_out, target_mask = _pad_with_end(targets)
-    # [B, T]: the output moved right by one; where it then shows EOS, the input has ended.
+    # [B, T]: target_out shifted right by one position, with padding in place of EOS.
     target_in = torch.full_like(target_out, PAD)
     target_in[:, 0] = BOS
     target_in[:, 1:] = target_out[:, :-1].masked_fill(~target_mask[:, 1:], PAD)
@@ -100,6 +111,7 @@ def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
 
 
 def _pad_with_end(rows: Sequence[Ids]) -> tuple[Int64[Tensor, "B L"], Bool[Tensor, "B L"]]:
+    """Return the rows, each followed by EOS and padding, and the mask of their tokens."""
     lengths = np.array([len(row) + 1 for row in rows])
     padded = np.full((len(rows), lengths.max()), PAD, dtype=np.int64)
     for line, row in zip(padded, rows, strict=True):
@@ -117,70 +129,80 @@ def batches(
     seed: int,
     cursor: Cursor | None = None,
 ) -> Iterator[tuple[Cursor, Indices]]:
-    """The endless stream of batches from `cursor` on (None: from the beginning).
+    """Yield batches of pairs without end; each epoch contains every pair once.
 
-    Lengths [N] are in subwords without special symbols. Yields the indices [B] of each batch's
-    pairs, with the cursor of the batch after it: save that one to go on from there. Starting takes
-    the time to permute one epoch, wherever the cursor stands. Every pair comes once in an epoch.
+    Starting takes the time to permute one epoch, whatever the cursor.
 
-    Raises CorpusError when there are no pairs, or the cursor belongs to another corpus or config.
+    Args:
+        source_lengths: Number of subwords of each source [N], without special symbols.
+        target_lengths: Number of subwords of each target [N], without special symbols.
+        config: Settings of batching.
+        seed: Seed of the order.
+        cursor: Where to start; None for the beginning.
+
+    Yields:
+        The cursor of the next batch, to save for resuming after this one, and the indices [B] of this batch's pairs.
+
+    Raises:
+        CorpusError: there are no pairs, or the cursor belongs to another corpus or other settings.
     """
     count = len(source_lengths)
     assert count == len(target_lengths) < 2**32
     if count == 0:
         raise CorpusError("there are no pairs to train on")
     windows = -(-count // config.window)
-    place = cursor or Cursor()
+    following = cursor or Cursor()
     while True:
-        if not 0 <= place.window < windows:
-            raise _wrong_cursor(place)
+        if not 0 <= following.window < windows:
+            raise _wrong_cursor(following)
         permutation = np.arange(count, dtype=np.uint32)
-        _generator(seed, place.epoch).shuffle(permutation)
-        for window in range(place.window, windows):
-            chosen = permutation[window * config.window : (window + 1) * config.window]
-            cut = _cut(chosen, source_lengths, target_lengths, config.batch_tokens)
-            order = _generator(seed, place.epoch, window).permutation(len(cut))
-            if not 0 <= place.batch < len(cut):
-                raise _wrong_cursor(place)
-            for batch in range(place.batch, len(cut)):
-                if batch + 1 < len(cut):
-                    place = Cursor(epoch=place.epoch, window=window, batch=batch + 1)
+        _generator(seed, following.epoch).shuffle(permutation)
+        for window in range(following.window, windows):
+            pairs = permutation[window * config.window : (window + 1) * config.window]
+            split = _split(pairs, source_lengths, target_lengths, config.batch_tokens)
+            order = _generator(seed, following.epoch, window).permutation(len(split))
+            if not 0 <= following.batch < len(split):
+                raise _wrong_cursor(following)
+            for batch in range(following.batch, len(split)):
+                if batch + 1 < len(split):
+                    following = Cursor(epoch=following.epoch, window=window, batch=batch + 1)
                 elif window + 1 < windows:
-                    place = Cursor(epoch=place.epoch, window=window + 1)
+                    following = Cursor(epoch=following.epoch, window=window + 1)
                 else:
-                    place = Cursor(epoch=place.epoch + 1)
-                yield place, cut[order[batch]]
+                    following = Cursor(epoch=following.epoch + 1)
+                yield following, split[order[batch]]
 
 
 def sorted_batches(source_lengths: Lengths, target_lengths: Lengths, batch_tokens: int) -> list[Indices]:
-    """Every pair once, in batches from short to long: for validation, where order is nothing."""
+    """Return batches of all pairs, sorted by length: for validation, where the order has no effect."""
     if len(source_lengths) == 0:
         return []
-    everything = np.arange(len(source_lengths))
-    return _cut(everything, source_lengths, target_lengths, batch_tokens)
+    return _split(np.arange(len(source_lengths)), source_lengths, target_lengths, batch_tokens)
 
 
-def _cut(
-    chosen: npt.NDArray[np.integer[Any]],
+def _split(
+    pairs: npt.NDArray[np.integer[Any]],
     source_lengths: Lengths,
     target_lengths: Lengths,
     batch_tokens: int,
 ) -> list[Indices]:
-    """Sort the chosen pairs by length, and cut them where the next one would break the budget."""
-    source, target = source_lengths[chosen], target_lengths[chosen]
+    """Sort pairs, given by their indices, by length, and split them into batches of at most `batch_tokens`."""
+    source, target = source_lengths[pairs], target_lengths[pairs]
     widths = np.maximum(source, target).astype(np.int64) + 1
-    # The width decides how many fit; among equals, those with the same shorter side stand together.
+    # The number of pairs in a batch depends on the width. Pairs of equal width are sorted by their shorter side.
     order = np.lexsort((target.astype(np.int64) - source, widths))
-    cuts = [0]
+    starts = [0]
     for end, width in enumerate(widths[order].tolist()):
-        if end > cuts[-1] and (end + 1 - cuts[-1]) * width > batch_tokens:
-            cuts.append(end)
-    return np.split(chosen[order].astype(np.int64), cuts[1:])
+        if end > starts[-1] and (end + 1 - starts[-1]) * width > batch_tokens:
+            starts.append(end)
+    return np.split(pairs[order].astype(np.int64), starts[1:])
 
 
-def _generator(seed: int, *place: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=place))
+def _generator(seed: int, *key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def _wrong_cursor(cursor: Cursor) -> CorpusError:
-    return CorpusError(f"{cursor} is no place in this corpus; it belongs to another corpus, batch_tokens or window")
+    return CorpusError(
+        f"{cursor} is outside this corpus; it was saved with another corpus, or another batch_tokens or window"
+    )

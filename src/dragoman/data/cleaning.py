@@ -1,7 +1,7 @@
-"""Leaving out the pairs that would teach nothing, or the wrong thing, and saying which.
+"""Dropping of pairs that are useless or harmful for training, with a report.
 
-Kept pairs stay as they are: nothing is trimmed or normalised. The rules are mild enough for the
-texts of user interfaces, where "OK" = "OK" and "Off" = "Ausgeschaltet" are right.
+Pairs that are kept are not changed: nothing is trimmed or normalised. The rules are mild enough for the texts of user
+interfaces, in which pairs such as "OK" = "OK" and "Off" = "Ausgeschaltet" are correct.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ import numpy.typing as npt
 from dragoman.data.readers import Pair
 from dragoman.errors import SettingsError
 
-# C0 and C1 control characters but the tab, and the sign that decoding went wrong somewhere. Marks of
-# writing direction and joiners are not among these: Arabic, Persian and Hindi need them.
+# C0 and C1 control characters except the tab, and U+FFFD, the result of a decoding error. Direction marks and joiners
+# are not included: Arabic, Persian and Hindi need them.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
-# Short texts differ in length for no bad reason, and are alike for good ones: names, units, "OK".
+# Short texts may correctly have very different lengths, and may correctly be equal: names, units, "OK".
 _RATIO_FROM_CHARACTERS = 30
 _COPY_FROM_LETTERS = 21
 DUPLICATES_AT_ONCE = 65_536
@@ -29,20 +29,20 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningConfig:
-    """The rules, in the order in which they are tried; each can be turned off by False or 0.
+    """Rules for dropping pairs, in the order in which they are applied; False or 0 turns a rule off.
 
     Attributes:
-        empty: drop pairs with a side of nothing but white space.
-        control_characters: drop pairs with control characters (line feeds too: a text is one line)
-            or U+FFFD.
-        max_characters: drop pairs with a longer side than this.
-        max_length_ratio: drop pairs whose longer side is more than this many times as long as the
-            other, both in characters and in UTF-8 bytes: Chinese has few characters, Hindi has many
-            bytes, but neither has both. Only where the longer side has 30 characters or more.
-        copied_source: drop pairs whose target is the source, not translated (Khayrallah and Koehn,
-            2018: of all noise the most harmful). Only texts of 21 letters or more: shorter ones
-            are mostly names, which a model should learn to copy.
-        duplicates: drop pairs equal on both sides to an earlier one.
+        empty: Drop pairs in which a side is empty or only white space.
+        control_characters: Drop pairs with control characters (including line feeds, as a text is one line) or
+            U+FFFD.
+        max_characters: Drop pairs with a side of more characters than this.
+        max_length_ratio: Drop pairs in which the longer side is more than this many times as long as the other, both
+            in characters and in UTF-8 bytes: Chinese needs few characters and Hindi many bytes, but the other ratio is
+            normal. The rule applies if the longer side has at least 30 characters.
+        copied_source: Drop pairs whose target is the untranslated source, the most harmful kind of noise (Khayrallah
+            and Koehn, 2018). The rule applies to texts of at least 21 letters: shorter ones are mostly names, which a
+            model should learn to copy.
+        duplicates: Drop pairs that are equal to an earlier pair.
     """
 
     empty: bool = True
@@ -54,9 +54,9 @@ class CleaningConfig:
 
     def __post_init__(self) -> None:
         if self.max_characters < 0:
-            raise SettingsError(f"max_characters is {self.max_characters}; give 0 (off) or more")
+            raise SettingsError(f"max_characters is {self.max_characters}; it must be 0 (off) or more")
         if not (self.max_length_ratio == 0 or 1 <= self.max_length_ratio < math.inf):
-            raise SettingsError(f"max_length_ratio is {self.max_length_ratio}; give 0 (off), or 1 or more")
+            raise SettingsError(f"max_length_ratio is {self.max_length_ratio}; it must be 0 (off), or 1 or more")
 
 
 RULES = tuple(CleaningConfig.__dataclass_fields__)
@@ -64,34 +64,40 @@ RULES = tuple(CleaningConfig.__dataclass_fields__)
 
 @dataclass(kw_only=True)
 class CleaningReport:
-    """How many pairs were kept and dropped, by rule, with the first examples of each."""
+    """Numbers of pairs kept and dropped.
+
+    Attributes:
+        kept: Number of pairs kept.
+        dropped: Number of pairs dropped, by rule.
+        examples: The first pairs dropped, by rule, with long texts shortened.
+    """
 
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
     examples: dict[str, list[Pair]] = field(default_factory=lambda: {rule: [] for rule in RULES})
 
     def drop(self, rule: str, pair: Pair) -> None:
-        """Count a pair that `rule` drops."""
+        """Record a pair that was dropped because of `rule`."""
         self.dropped[rule] += 1
         if len(self.examples[rule]) < _EXAMPLES:
-            # The start is enough, and a megabyte on a line must not be kept.
-            self.examples[rule].append(Pair(_start(pair.source), _start(pair.target)))
+            # Shortened, because a text may have megabytes.
+            self.examples[rule].append(Pair(_shortened(pair.source), _shortened(pair.target)))
 
     def sentence(self) -> str:
-        """Return the counts in a sentence."""
+        """Return the counts as a sentence."""
         dropped = {rule: count for rule, count in self.dropped.items() if count}
         by_rule = f" ({', '.join(f'{rule} {count:,}' for rule, count in dropped.items())})" if dropped else ""
         total = sum(dropped.values())
         return f"{self.kept + total:,} pairs read, {self.kept:,} kept, {total:,} dropped{by_rule}"
 
     def table(self) -> str:
-        """The report as lines of plain text."""
+        """Return counts and examples as lines of plain text."""
         dropped = sum(self.dropped.values())
         lines = [f"{self.kept + dropped:,} pairs read, {self.kept:,} kept, {dropped:,} dropped"]
         for rule, count in self.dropped.items():
             if count:
                 lines.append(f"  {rule:<20}{count:>12,}")
-                # repr shows control characters instead of sending them to the terminal.
+                # repr() escapes control characters.
                 lines += [f"      {s!r} = {t!r}" for s, t in self.examples[rule]]
         return "\n".join(lines)
 
@@ -99,10 +105,23 @@ class CleaningReport:
 def clean(
     pairs: Iterable[Pair], config: CleaningConfig, report: CleaningReport, duplicates_at_once: int = DUPLICATES_AT_ONCE
 ) -> Iterator[Pair]:
-    """The pairs that no rule drops, in order; `report` is filled in while they are read.
+    """Yield the pairs that no rule drops, in order.
 
-    Duplicates are looked for in chunks of `duplicates_at_once` pairs, which does not change the result.
-    Memory: 8 bytes for each kept pair when duplicates are dropped (twice that at the peak).
+    Dropping duplicates needs 8 bytes of memory for each kept pair, and twice that at the peak.
+
+    Args:
+        pairs: The pairs, read once.
+        config: The rules.
+        report: Updated while the pairs are read.
+        duplicates_at_once: Number of pairs searched for duplicates at a time; it does not change the result.
+
+    Example:
+        >>> pairs = [Pair("Open", "Auf"), Pair("Open", "Auf"), Pair("Close", " ")]
+        >>> report = CleaningReport()
+        >>> list(clean(pairs, CleaningConfig(), report))
+        [Pair(source='Open', target='Auf')]
+        >>> print(report.sentence())
+        3 pairs read, 1 kept, 2 dropped (empty 1, duplicates 1)
     """
     kept = _without_faults(pairs, config, report)
     for pair in _without_duplicates(kept, report, duplicates_at_once) if config.duplicates else kept:
@@ -135,7 +154,10 @@ def _broken_rule(pair: Pair, config: CleaningConfig) -> str | None:
 
 
 def _length_ratio(source: str, target: str) -> float:
-    """Longer over shorter, in characters or UTF-8 bytes, whichever makes it less; 1 if short."""
+    """Return the ratio of the longer to the shorter length, in characters or in UTF-8 bytes, whichever is smaller.
+
+    The result is 1 for short texts.
+    """
     if max(len(source), len(target)) < _RATIO_FROM_CHARACTERS:
         return 1.0
     sizes = [len(text.encode("utf-8", "surrogatepass")) for text in (source, target)]
@@ -150,14 +172,17 @@ def _is_copied(source: str, target: str) -> bool:
 
 
 def _without_duplicates(pairs: Iterator[Pair], report: CleaningReport, at_once: int) -> Iterator[Pair]:
-    """Pairs whose 64-bit hash is new. In ten million pairs, two hashes meet with odds of 3e-6."""
+    """Yield pairs whose 64-bit hash is new.
+
+    Two different pairs among ten million have the same hash with a probability of 3e-6.
+    """
     seen = np.empty(0, dtype=np.uint64)  # sorted
     while chunk := list(islice(pairs, at_once)):
         hashes = np.fromiter(map(_hash, chunk), dtype=np.uint64, count=len(chunk))
         distinct, first = np.unique(hashes, return_index=True)
-        places = np.searchsorted(seen, distinct)
-        new = _differ(seen, places, distinct)
-        seen = np.insert(seen, places[new], distinct[new])
+        indices = np.searchsorted(seen, distinct)
+        new = _differ(seen, indices, distinct)
+        seen = np.insert(seen, indices[new], distinct[new])
         is_kept = np.zeros(len(chunk), dtype=bool)
         is_kept[first[new]] = True
         for pair, keep in zip(chunk, is_kept.tolist(), strict=True):
@@ -168,19 +193,19 @@ def _without_duplicates(pairs: Iterator[Pair], report: CleaningReport, at_once: 
 
 
 def _differ(
-    seen: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], values: npt.NDArray[np.uint64]
+    seen: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64], values: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.bool_]:
-    """Whether each value is other than what is in `seen` at its place, or is beyond the end."""
+    """Return for each value whether it differs from the element of `seen` at its index, or that is past the end."""
     if len(seen) == 0:
         return np.ones(len(values), dtype=bool)
-    return np.asarray(seen[np.minimum(places, len(seen) - 1)] != values)
+    return np.asarray(seen[np.minimum(indices, len(seen) - 1)] != values)
 
 
 def _hash(pair: Pair) -> int:
-    # The length says where the source ends, so that "a", "bc" is not "ab", "c".
+    # The length of the source distinguishes the pair "a", "bc" from "ab", "c".
     text = f"{len(pair.source)}:{pair.source}{pair.target}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def _start(text: str, length: int = 60) -> str:
+def _shortened(text: str, length: int = 60) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,9 +1,9 @@
-"""A corpus as subword ids on disk, memory-mapped: training reads it without holding it.
+"""Prepared corpora: the subword ids of a corpus on disk, memory-mapped so that training does not load all of them.
 
-The directory has three files, all readable by other programs:
+The directory contains three files in standard formats:
 
-    subwords.arrow   Arrow IPC: columns source, target: lists of ids; BLOCK pairs to a record batch
-    lengths.arrow    Arrow IPC: columns source, target: int32; one record batch
+    subwords.arrow   Arrow IPC; columns source and target: lists of ids; BLOCK pairs per record batch
+    lengths.arrow    Arrow IPC; columns source and target: int32; one record batch
     meta.json        counts, the tokenizer's hash, the version of this layout
 """
 
@@ -26,8 +26,9 @@ from dragoman.files import atomic_directory, read_json_object, temporary_beside
 from dragoman.text.tokenizer import Tokenizer
 
 VERSION = 1
-# All record batches but the last have this many pairs, so that pair i is found by division.
+# Number of pairs in each record batch except the last, so that the record batch of a pair is found by division.
 BLOCK = 16_384
+# Number of pairs encoded at a time.
 ENCODED_AT_ONCE = 2048
 
 Ids = npt.NDArray[np.integer[Any]]
@@ -36,7 +37,17 @@ IdPair = tuple[list[int], list[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedMeta:
-    """What meta.json says. Tokens are subwords, without special symbols."""
+    """Content of meta.json.
+
+    Attributes:
+        pairs: Number of pairs.
+        dropped: Number of pairs left out because a side was longer than `max_tokens`.
+        max_tokens: Maximum number of subwords in a source or target, without special symbols.
+        source_tokens: Number of subwords of all sources, without special symbols.
+        target_tokens: Number of subwords of all targets, without special symbols.
+        vocabulary_hash: `Tokenizer.vocabulary_hash` of the tokenizer that encoded the corpus.
+        version: Version of the layout.
+    """
 
     pairs: int
     dropped: int
@@ -48,12 +59,18 @@ class PreparedMeta:
 
 
 class PreparedCorpus:
-    """The ids of a corpus, in the order of its pairs."""
+    """Subword ids of a corpus, in the order of its pairs.
+
+    Attributes:
+        meta: Content of meta.json.
+        source_lengths: Number of subwords of each source, without special symbols.
+        target_lengths: Number of subwords of each target, without special symbols.
+    """
 
     def __init__(
         self, meta: PreparedMeta, lengths: pa.RecordBatch, blocks: list[pa.RecordBatch], maps: tuple[mmap.mmap, ...]
     ) -> None:
-        """Made by `open` and `prepare`; `maps` are those that the lengths and the blocks lie in."""
+        """Called by `open` and `prepare`; `maps` are the memory maps that contain the lengths and the blocks."""
         self.meta = meta
         self.source_lengths: npt.NDArray[np.int32] = lengths["source"].to_numpy()
         self.target_lengths: npt.NDArray[np.int32] = lengths["target"].to_numpy()
@@ -62,35 +79,39 @@ class PreparedCorpus:
         self._maps = maps
 
     def release(self) -> None:
-        """What was read so far no longer counts as this process's memory, where the system knows how.
+        """Release the memory of the pages read so far, if the system supports it.
 
-        Rows given out before stay as they are: what is looked at again is read again.
+        Rows returned before remain valid: their pages are read again when they are used.
         """
         if hasattr(mmap, "MADV_DONTNEED"):
             for pages in self._maps:
                 pages.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
-        """Number of pairs."""
+        """Return the number of pairs."""
         return len(self.source_lengths)
 
     def source(self, index: int) -> Ids:
-        """Ids of one source text: a view of the file."""
+        """Return the ids of one source text as a view of the file."""
         return _row(self._source, index)
 
     def target(self, index: int) -> Ids:
-        """Ids of one target text: a view of the file."""
+        """Return the ids of one target text as a view of the file."""
         return _row(self._target, index)
 
     @classmethod
     def open(cls, directory: Path) -> Self:
-        """Map what `prepare` wrote, reading none of the ids; StorageError when that is not there."""
+        """Memory-map the files that `prepare` wrote, without reading the ids.
+
+        Raises:
+            StorageError: the directory is not a prepared corpus, or is damaged.
+        """
         try:
             meta = PreparedMeta(
                 **read_json_object(directory / "meta.json", missing="it has no meta.json", error=StorageError)
             )
             if meta.version != VERSION:
-                raise ValueError(f"layout version {meta.version}, this program knows {VERSION}")
+                raise ValueError(f"expected layout version {VERSION}, found {meta.version}")
             [lengths], small = _map(directory / "lengths.arrow")
             blocks, large = _map(directory / "subwords.arrow")
             if {len(lengths), sum(map(len, blocks))} != {meta.pairs}:
@@ -100,7 +121,7 @@ class PreparedCorpus:
             return cls(meta, lengths, blocks, (small, large))
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
             raise StorageError(
-                f"{directory}: not a prepared corpus ({error}); delete it and prepare it anew"
+                f"{directory}: not a prepared corpus ({error}); delete it and prepare it again"
             ) from error
 
 
@@ -112,12 +133,18 @@ def prepare(
     max_tokens: int,
     workers: int = 1,
 ) -> PreparedCorpus:
-    """Encode `pairs` into `directory`, in one pass, in memory that does not grow with the texts.
+    """Encode pairs and write a prepared corpus, in one pass and in memory that does not depend on their number.
 
-    Pairs with more than `max_tokens` subwords on a side are left out and counted. `workers` threads
-    encode (sentencepiece releases Python's lock); their number does not change the result. Nothing
-    shows in `directory` before all is written; what was there is replaced. Errors of the reader
-    behind `pairs` pass through and leave `directory` as it was.
+    The directory is written atomically and replaces an existing one. An error raised by the iterator `pairs` is not
+    caught and leaves the directory unchanged.
+
+    Args:
+        pairs: The pairs, read once.
+        tokenizer: The tokenizer.
+        directory: Where to write.
+        max_tokens: Pairs with more subwords than this on a side are dropped and counted.
+        workers: Number of threads that encode (sentencepiece releases Python's global lock); it does not change the
+            result.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     former = temporary_beside(directory)
@@ -136,7 +163,7 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
     lengths: list[npt.NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
     read = 0
     block = _Block.empty(np.dtype(np.uint16 if fits else np.int32))
-    # Opened here: pyarrow takes no path that is not UTF-8.
+    # Opened by Python, because pyarrow does not accept a path that is not valid UTF-8.
     with (directory / "subwords.arrow").open("wb") as file, pa.ipc.new_file(file, schema) as writer:
 
         def write(rows: int) -> None:
@@ -172,6 +199,7 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, directory: Path, max_tok
 
 
 def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Iterator[list[IdPair]]:
+    """Yield the ids of the pairs in chunks of `ENCODED_AT_ONCE`."""
     remaining = iter(pairs)
     while chunk := list(islice(remaining, ENCODED_AT_ONCE)):
         source = tokenizer.encode_source([pair.source for pair in chunk], workers)
@@ -181,10 +209,15 @@ def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Itera
 
 @dataclass(frozen=True)
 class _Block:
-    """Rows that wait to be written, as arrays: a list takes 40 bytes for an id, which Python is slow to give back."""
+    """Rows to be written. They are arrays because a list takes 40 bytes per id, which Python returns late.
 
-    values: tuple[Ids, Ids]  # of source and target, one row after another
-    lengths: npt.NDArray[np.int32]  # [rows, 2]
+    Attributes:
+        values: The concatenated rows of source and of target.
+        lengths: Lengths of the rows of source and target [rows, 2].
+    """
+
+    values: tuple[Ids, Ids]
+    lengths: npt.NDArray[np.int32]
 
     @classmethod
     def empty(cls, dtype: np.dtype[Any]) -> Self:
@@ -217,7 +250,7 @@ class _Block:
 
 
 def _map(path: Path) -> tuple[list[pa.RecordBatch], mmap.mmap]:
-    """The record batches of a file, and the pages that they lie in."""
+    """Return the record batches of a file, and the memory map that contains them."""
     with path.open("rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     reader = pa.ipc.open_file(pa.py_buffer(pages))
@@ -225,7 +258,7 @@ def _map(path: Path) -> tuple[list[pa.RecordBatch], mmap.mmap]:
 
 
 def _arrays(column: pa.ListArray) -> tuple[npt.NDArray[np.int32], Ids]:
-    """Offsets [rows + 1] and values of a column of lists, as views."""
+    """Return offsets [rows + 1] and values of a column of lists, as views."""
     return column.offsets.to_numpy(), column.values.to_numpy()
 
 

@@ -1,7 +1,7 @@
-"""From files of translations to a stream of pairs: TSV, JSON lines, two parallel plain files.
+"""Readers of corpora: TSV, JSON lines, and two parallel plain files, as a stream of pairs.
 
-Every file may be compressed, with gzip or zstandard. Files are read as bytes, a block at a time, and
-split at line feeds only: memory is bounded by `LONGEST_LINE`. Errors name the file and the line.
+Any file may be compressed with gzip or zstandard. Files are read in blocks of bytes and split at line feeds only; the
+memory needed is limited by `LONGEST_LINE`. Errors name the file and the line.
 """
 
 import errno
@@ -27,7 +27,7 @@ _KNOWN = (
 )
 
 
-# Bytes of a line; one that has more is no line of text.
+# Largest number of bytes in a line; a file with a longer line is not text.
 LONGEST_LINE = 64 * 2**20
 
 
@@ -40,7 +40,12 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """One corpus as named on the command line: one path, or two for a parallel corpus."""
+    """Format and files of a corpus, as named on the command line.
+
+    Attributes:
+        format: Format of the files.
+        paths: One path, or the paths of source and target if the format is "parallel"; "-" is standard input.
+    """
 
     format: Literal["tsv", "jsonl", "parallel"]
     paths: tuple[str, ...]
@@ -50,13 +55,21 @@ class Corpus:
 
 
 def parse_corpus(argument: str) -> Corpus:
-    """What `argument` names, told by its form alone; CorpusError when it has no known form."""
+    """Return the corpus that a command-line argument names, without opening any file.
+
+    Raises:
+        CorpusError: the argument has an unknown suffix or is not a valid pair of paths.
+
+    Example:
+        >>> parse_corpus("train.en,train.de")
+        Corpus(format='parallel', paths=('train.en', 'train.de'))
+    """
     if argument == "-":
         return Corpus(format="tsv", paths=("-",))
     if "," in argument:
         paths = tuple(argument.split(","))
         if len(paths) != 2 or not all(paths) or "-" in paths:
-            raise CorpusError(f"{argument}: not two files joined by one comma; {_KNOWN}")
+            raise CorpusError(f"{argument}: expected two files joined by one comma; {_KNOWN}")
         return Corpus(format="parallel", paths=paths)
     name = PurePath(argument)
     suffix = PurePath(name.stem).suffix if name.suffix in _COMPRESSION else name.suffix
@@ -64,20 +77,30 @@ def parse_corpus(argument: str) -> Corpus:
         return Corpus(format="tsv", paths=(argument,))
     if suffix == ".jsonl":
         return Corpus(format="jsonl", paths=(argument,))
-    raise CorpusError(f"{argument}: no format has the suffix {suffix!r}; {_KNOWN}")
+    raise CorpusError(f"{argument}: unknown suffix {suffix!r}; {_KNOWN}")
 
 
 def read_corpora(corpora: Sequence[Corpus]) -> Iterator[Pair]:
-    """The pairs of all corpora, one after the other; raises what `read_pairs` raises."""
+    """Yield the pairs of all corpora, one corpus after the other.
+
+    Raises:
+        CorpusError: see `read_pairs`.
+    """
     for corpus in corpora:
         yield from read_pairs(corpus)
 
 
 def read_pairs(corpus: Corpus) -> Iterator[Pair]:
-    """The pairs of one corpus, one from each line.
+    """Yield the pairs of a corpus, one per line.
 
-    Raises CorpusError, with file and line, for bytes that are not UTF-8, a TSV line without exactly
-    one tab, a JSON line without both texts, files of unequal length, damaged compression.
+    Raises:
+        CorpusError: invalid UTF-8, a TSV line without exactly one tab, a JSON line without both texts, parallel files
+            with different numbers of lines, or damaged compression. The message names file and line.
+
+    Example:
+        >>> pairs = list(read_pairs(parse_corpus("corpus.tsv")))
+        >>> pairs[0]
+        Pair(source='Turn off the light.', target='Schalte das Licht aus.')
     """
     if corpus.format == "parallel":
         yield from _read_parallel(*corpus.paths)
@@ -91,21 +114,32 @@ def read_pairs(corpus: Corpus) -> Iterator[Pair]:
             raise CorpusError(f"{path}:{number}: {error}") from error
 
 
-def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    r"""The lines of a file, or of standard input for "-", as bytes without their ends.
+def read_lines(path: str, max_bytes: int = LONGEST_LINE) -> Iterator[bytes]:
+    r"""Yield the lines of a file as bytes, without their line ends.
 
-    Lines end at "\n" or "\r\n" and at nothing else. The line feed that ends the file begins no
-    further line; empty lines are lines. A UTF-8 byte order mark at the start is dropped.
-    Raises CorpusError when the file cannot be opened, its compression is damaged, or a line has more than `longest`
-    bytes.
+    Only "\n" and "\r\n" end a line. A line feed at the end of the file does not begin another line; empty lines are
+    included. A UTF-8 byte order mark at the start is skipped.
+
+    Args:
+        path: The file; "-" for standard input. The suffix .gz or .zst means that it is compressed.
+        max_bytes: Maximum number of bytes in a line.
+
+    Raises:
+        CorpusError: the file cannot be read, its compression is damaged, or a line is longer than `max_bytes`.
+
+    Example:
+        >>> lines = list(read_lines("letter.txt"))
+        >>> len(lines)
+        3
     """
     count = 0
     try:
         with _open(path) as file:
-            while raw := file.readline(longest + 1):
-                if len(raw) > longest and not raw.endswith(b"\n"):
+            while raw := file.readline(max_bytes + 1):
+                if len(raw) > max_bytes and not raw.endswith(b"\n"):
                     raise CorpusError(
-                        f"{path}:{count + 1}: the line has more than {longest:,} bytes; give text, in shorter lines"
+                        f"{path}:{count + 1}: the line has more than {max_bytes:,} bytes; use a text file with shorter "
+                        "lines"
                     )
                 line = raw.removeprefix(_BOM) if count == 0 else raw
                 count += 1
@@ -115,13 +149,13 @@ def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
     except OSError as error:
         if error.errno == errno.EBADF and path == "-":
             raise CorpusError(
-                "standard input cannot be read: it is closed; name a file, or pipe text into it"
+                "standard input cannot be read: it is closed; give a file, or pipe text into the command"
             ) from error
         if error.errno is not None:
             raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
-        # pyarrow's errors about the compressed stream have no number.
+        # pyarrow's errors about the compressed stream have no errno.
         raise CorpusError(
-            f"{path}:{count + 1}: the compressed file is cut short or damaged ({error}); fetch or compress it anew"
+            f"{path}:{count + 1}: the compressed file is truncated or damaged ({error}); download or compress it again"
         ) from error
 
 
@@ -142,7 +176,7 @@ def _open(path: str) -> Iterator[BinaryIO]:
 
 
 def _read_texts(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file as text, numbered from 1."""
+    """Yield the number (from 1) and the text of each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         try:
             yield number, line.decode()
@@ -159,21 +193,21 @@ def _read_parallel(source_path: str, target_path: str) -> Iterator[Pair]:
         if source is None or target is None:
             short, long = (source_path, target_path)[:: 1 if source is None else -1]
             raise CorpusError(
-                f"{short}:{number}: no such line, but {long} has one; "
-                "line n of one file must translate line n of the other"
+                f"{short}:{number}: the line is missing, but {long} has it; "
+                "line n of one file must be the translation of line n of the other"
             )
         yield Pair(source[1], target[1])
 
 
 class _LineError(ValueError):
-    """What is wrong with a line, wherever it stands."""
+    """An error in a line; the message does not contain file and line number."""
 
 
 def _pair_from_tsv(text: str) -> Pair:
     columns = text.split("\t")
     if len(columns) != 2:
         raise _LineError(
-            f"{len(columns)} columns where two are wanted: each line is the source, one tab, and the target"
+            f"expected 2 columns, found {len(columns)}: each line must be the source, one tab and the target"
         )
     return Pair(*columns)
 
@@ -188,7 +222,7 @@ def _pair_from_json(text: str) -> Pair:
     for key in ("source", "target"):
         if not isinstance(value.get(key), str):
             raise _LineError(f"no text under the key {key!r}")
-        # JSON can spell half of a surrogate pair, which is no character.
+        # JSON can represent half of a surrogate pair, which is not a character.
         if any("\ud800" <= letter <= "\udfff" for letter in value[key]):
             raise _LineError(f"half a surrogate pair (\\ud800 to \\udfff) under the key {key!r}")
     return Pair(value["source"], value["target"])

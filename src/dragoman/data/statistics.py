@@ -1,4 +1,4 @@
-"""What a corpus is like, in numbers: sizes, lengths, placeholders, repetitions, examples."""
+"""Statistics of a corpus: sizes, lengths, placeholders, repetitions, examples."""
 
 import hashlib
 import heapq
@@ -17,7 +17,11 @@ _LONGEST_SHOWN = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Quantiles over texts: half of them are no longer than `median`, one in 20 beyond `p95`."""
+    """Mean and quantiles of the lengths of texts.
+
+    Each quantile is the length of one of the texts: half of the texts are at most as long as `median`, and 5 % are
+    longer than `p95`.
+    """
 
     mean: float
     p5: int
@@ -28,12 +32,14 @@ class Lengths:
 
 @dataclass(frozen=True, kw_only=True)
 class SideStats:
-    """One side of a corpus.
+    """Statistics of one side of a corpus.
 
     Attributes:
-        total_characters: Unicode code points, line ends not counted.
-        total_words: what white space separates; of Chinese or Japanese, read the characters.
-        placeholders: how many texts have one, such as {name} or %s.
+        total_characters: Number of Unicode code points, without line ends.
+        total_words: Number of words separated by white space; for Chinese or Japanese, use the characters instead.
+        characters: Lengths of the texts in characters.
+        words: Lengths of the texts in words.
+        placeholders: Number of texts with a placeholder such as {name} or %s.
     """
 
     total_characters: int
@@ -45,7 +51,15 @@ class SideStats:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusStats:
-    """What `corpus_stats` found. `examples` are a sample: always the same for the same pairs."""
+    """Statistics of a corpus.
+
+    Attributes:
+        pairs: Number of pairs.
+        distinct: Number of distinct pairs.
+        source: Statistics of the sources; None if there are no pairs.
+        target: Statistics of the targets; None if there are no pairs.
+        examples: A random sample of the pairs, which is always the same for the same pairs.
+    """
 
     pairs: int
     distinct: int
@@ -54,7 +68,7 @@ class CorpusStats:
     examples: tuple[Pair, ...]
 
     def table(self) -> str:
-        """The numbers and examples in plain text; control characters are shown as U+FFFD."""
+        """Return the statistics and examples as plain text; control characters are shown as U+FFFD."""
         lines = [f"{self.pairs:,} pairs, {self.distinct:,} distinct"]
         if self.source is None or self.target is None:
             return lines[0]
@@ -77,10 +91,18 @@ class CorpusStats:
 
 
 def corpus_stats(pairs: Iterable[Pair]) -> CorpusStats:
-    """Count and measure, reading `pairs` once. Memory: some hundred bytes for each distinct pair."""
+    """Return the statistics of pairs, which are read once.
+
+    This needs about a hundred bytes of memory for each distinct pair.
+
+    Example:
+        >>> stats = corpus_stats([Pair("Open", "Auf"), Pair("Open the door", "Tür auf")])
+        >>> stats.pairs, stats.source.words.longest
+        (2, 3)
+    """
     source, target = _Counting(), _Counting()
     digests: set[int] = set()
-    # The examples are the pairs with the largest digests: a heap, the smallest of them in front.
+    # The examples are the pairs with the largest digests, in a heap whose first element has the smallest of these.
     examples: list[tuple[int, Pair]] = []
     for pair in pairs:
         source.add(pair.source)
@@ -105,6 +127,8 @@ def corpus_stats(pairs: Iterable[Pair]) -> CorpusStats:
 
 @dataclass
 class _Counting:
+    """Lengths of the texts of one side, counted while they are read."""
+
     characters: "array[int]" = field(default_factory=lambda: array("Q"))
     words: "array[int]" = field(default_factory=lambda: array("Q"))
     placeholders: int = 0
@@ -128,7 +152,7 @@ class _Counting:
 
 def _lengths(counts: "array[int]") -> Lengths:
     numbers = np.frombuffer(counts, dtype=np.uint64)
-    # Lengths that occur, rather than numbers between them.
+    # With this method, every quantile is a length that occurs.
     p5, median, p95 = np.quantile(numbers, [0.05, 0.5, 0.95], method="inverted_cdf")
     return Lengths(
         mean=float(numbers.mean()),

@@ -56,10 +56,10 @@ class SegmentationSampler:
         marked = SPACE_MARK + text.replace(SPACE_MARK, _NO_SPACE).replace(" ", SPACE_MARK)
         ids: list[int] = []
         for word in _WORD.findall(marked):
-            ids += self._merged(word, alpha, draw) if self._merges else self._drawn(word, alpha, draw)
+            ids += self._sample_merges(word, alpha, draw) if self._merges else self._sample_unigram(word, alpha, draw)
         return ids
 
-    def _drawn(self, word: str, alpha: float, draw: random.Random) -> list[int]:
+    def _sample_unigram(self, word: str, alpha: float, draw: random.Random) -> list[int]:
         """Sample the subwords of a word backward, from the last one to the first."""
         lattice = self._lattices.get((word, alpha))
         if lattice is None:
@@ -87,14 +87,14 @@ class SegmentationSampler:
                     weights.append(total[start] + alpha * score)
                     edges.append((start, [index]))
             if not edges:
-                weights, edges = [total[end - 1]], [(end - 1, self._spelled(word[end - 1]))]
+                weights, edges = [total[end - 1]], [(end - 1, self._bytes_of(word[end - 1]))]
             largest = max(weights)
             sums = list(accumulate(math.exp(weight - largest) for weight in weights))
             total.append(largest + math.log(sums[-1]))
             lattice.append((sums, edges))
         return lattice
 
-    def _merged(self, word: str, alpha: float, draw: random.Random) -> list[int]:
+    def _sample_merges(self, word: str, alpha: float, draw: random.Random) -> list[int]:
         """Repeatedly merge the adjacent symbols with the best merge that is not skipped, until there is none."""
         symbols = list(word)
         while True:
@@ -108,10 +108,10 @@ class SegmentationSampler:
             symbols[position : position + 2] = [symbols[position] + symbols[position + 1]]
         ids: list[int] = []
         for symbol in symbols:
-            ids += [self._scores[symbol][0]] if symbol in self._scores else self._spelled(symbol)
+            ids += [self._scores[symbol][0]] if symbol in self._scores else self._bytes_of(symbol)
         return ids
 
-    def _spelled(self, letter: str) -> list[int]:
+    def _bytes_of(self, letter: str) -> list[int]:
         """Return the byte symbols of a character that the vocabulary lacks."""
         letter = SPACE_MARK if letter == _NO_SPACE else letter
         return [self._byte_ids[byte] for byte in letter.encode()]

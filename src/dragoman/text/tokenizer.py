@@ -19,7 +19,7 @@ import sentencepiece
 from dragoman.errors import CorpusError, ModelError, SettingsError, UserError, reason_of
 from dragoman.files import read_listed, write_atomically
 from dragoman.text.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
-from dragoman.text.symbols import separated_by_spaces, read_model
+from dragoman.text.symbols import read_model, separated_by_spaces
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
 

@@ -1,4 +1,4 @@
-"""Collation, and what the stream of batches promises on plain examples."""
+"""Collation, and the properties of the stream of batches in simple examples."""
 
 import numpy as np
 import pytest
@@ -42,29 +42,29 @@ def test_to_moves_every_tensor() -> None:
     assert batch.target_tokens == 2
 
 
-def test_a_pair_longer_than_the_budget_stands_alone() -> None:
+def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own() -> None:
     lengths = np.array([3, 500, 3, 3])
-    cut = sorted_batches(lengths, np.array([3, 3, 3, 3]), batch_tokens=12)
-    assert [indices.tolist() for indices in cut] == [[0, 2, 3], [1]]
+    split = sorted_batches(lengths, np.array([3, 3, 3, 3]), batch_tokens=12)
+    assert [indices.tolist() for indices in split] == [[0, 2, 3], [1]]
 
 
 def test_sorted_batches_go_from_short_to_long() -> None:
-    cut = sorted_batches(LENGTHS[::-1], LENGTHS[::-1], batch_tokens=200)
-    assert np.concatenate(cut).tolist() == list(range(99, -1, -1))
+    split = sorted_batches(LENGTHS[::-1], LENGTHS[::-1], batch_tokens=200)
+    assert np.concatenate(split).tolist() == list(range(99, -1, -1))
     assert sorted_batches(LENGTHS[:0], LENGTHS[:0], 100) == []
 
 
 def first_epoch(seed: int, epoch: int = 0) -> list[list[int]]:
     config = BatchingConfig(batch_tokens=300, window=40)
-    found = []
+    result = []
     for cursor, indices in batches(LENGTHS, LENGTHS, config, seed, Cursor(epoch=epoch)):
-        found.append(indices.tolist())
+        result.append(indices.tolist())
         if cursor.epoch > epoch:
             break
-    return found
+    return result
 
 
-def test_order_depends_on_seed_and_epoch_alone() -> None:
+def test_the_order_depends_only_on_seed_and_epoch() -> None:
     assert first_epoch(1) == first_epoch(1)
     assert first_epoch(1) != first_epoch(2)
     assert first_epoch(1) != first_epoch(1, epoch=1)
@@ -75,8 +75,8 @@ def test_batches_are_shuffled_within_a_window() -> None:
     assert longest != sorted(longest)
 
 
-def test_batches_are_shuffled_anew_in_each_epoch() -> None:
-    # One window of distinct lengths: the batches are always the same ones, and four in number.
+def test_batches_are_shuffled_again_in_each_epoch() -> None:
+    # With one window of distinct lengths, every epoch consists of the same four batches.
     config = BatchingConfig(batch_tokens=3000, window=100)
     firsts = set()
     for epoch in range(10):

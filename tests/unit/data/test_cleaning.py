@@ -1,4 +1,4 @@
-"""Cleaning: what each rule drops and keeps, and how it is reported."""
+"""Cleaning: the pairs that each rule drops and keeps, and the report."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def run(
 
 
 @pytest.mark.parametrize("rule", BAD)
-def test_each_rule_drops_its_own_and_can_be_turned_off(rule: str) -> None:
+def test_each_rule_drops_its_example_and_can_be_turned_off(rule: str) -> None:
     kept, report = run([BAD[rule]], CleaningConfig())
     assert kept == []
     assert report.dropped == dict.fromkeys(RULES, 0) | {rule: 1}
@@ -62,7 +62,7 @@ def test_all_rules_off_keeps_everything() -> None:
         Pair("  spaces  kept ", "  so "),
     ],
 )  # fmt: skip
-def test_good_pairs_are_kept_as_they_are(pair: Pair) -> None:
+def test_good_pairs_are_kept_unchanged(pair: Pair) -> None:
     assert run([pair], CleaningConfig())[0] == [pair]
 
 

@@ -1,4 +1,4 @@
-"""Prepared corpora: the same ids come back, in order, from a map of the file."""
+"""Prepared corpora: the ids are read back unchanged and in order, from a memory map of the file."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 100])
-def test_ids_come_back_in_order(tmp_path: Path, tokenizer: Tokenizer, count: int) -> None:
+def test_ids_are_read_back_in_order(tmp_path: Path, tokenizer: Tokenizer, count: int) -> None:
     pairs = make_pairs(count)
     prepare(iter(pairs), tokenizer, tmp_path / "corpus", max_tokens=50)
     corpus = PreparedCorpus.open(tmp_path / "corpus")
@@ -50,7 +50,7 @@ def test_ids_come_back_in_order(tmp_path: Path, tokenizer: Tokenizer, count: int
     assert corpus.meta.vocabulary_hash == tokenizer.vocabulary_hash
 
 
-def test_nothing_is_copied(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_rows_are_views_of_the_file(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = prepare(make_pairs(20), tokenizer, tmp_path / "corpus", max_tokens=50)
     assert corpus.source(3).dtype == np.uint16
     for array in (corpus.source(3), corpus.target(19), corpus.source_lengths):
@@ -59,7 +59,7 @@ def test_nothing_is_copied(tmp_path: Path, tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
-def test_pages_given_back_are_no_memory_and_are_read_again(
+def test_released_pages_use_no_memory_and_are_read_again(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepared, "BLOCK", 16_384)
@@ -84,7 +84,7 @@ def test_pages_given_back_are_no_memory_and_are_read_again(
 
 
 @pytest.mark.parametrize("at_once", [3, 100])
-def test_the_longest_batch_holds_the_longest_pairs(
+def test_the_longest_batch_contains_the_longest_pairs(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr(stream, "AT_ONCE", at_once)
@@ -97,14 +97,14 @@ def test_the_longest_batch_holds_the_longest_pairs(
     assert sorted(sizes.tolist()) == sorted(lengths.tolist())[-4:]
 
 
-def test_outside_the_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_indices_outside_the_corpus_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = prepare(make_pairs(20), tokenizer, tmp_path / "corpus", max_tokens=50)
     for index in (-1, 20, 21, 1000):
         with pytest.raises(IndexError):
             corpus.source(index)
 
 
-def test_large_vocabularies_take_wider_ids(
+def test_large_vocabularies_use_wider_ids(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrow = prepare(make_pairs(20), tokenizer, tmp_path / "narrow", max_tokens=50)
@@ -133,7 +133,7 @@ def test_threads_do_not_change_the_files(tmp_path: Path, tokenizer: Tokenizer) -
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
 
 
-def test_a_failure_leaves_what_was_there(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_failure_leaves_the_directory_unchanged(tmp_path: Path, tokenizer: Tokenizer) -> None:
     def broken() -> Iterator[Pair]:
         yield from make_pairs(20)
         raise UserError("corpus.tsv:21: no tab")
@@ -162,7 +162,7 @@ def test_open_refuses_damage(tmp_path: Path, tokenizer: Tokenizer, name: str) ->
     whole = (corpus / name).read_bytes()
     for damaged in (b"", b"[]", b"{}", whole[: len(whole) // 2]):
         (corpus / name).write_bytes(damaged)
-        with pytest.raises(UserError, match="prepare it anew"):
+        with pytest.raises(UserError, match="prepare it again"):
             PreparedCorpus.open(corpus)
 
 
@@ -170,13 +170,13 @@ def test_open_refuses_other_versions_and_mixed_files(tmp_path: Path, tokenizer: 
     corpus = tmp_path / "corpus"
     prepare(make_pairs(20), tokenizer, corpus, max_tokens=50)
     meta = json.loads((corpus / "meta.json").read_text())
-    for change, message in [({"version": 2}, "version 2"), ({"pairs": 19}, "different numbers")]:
+    for change, message in [({"version": 2}, "version 1, found 2"), ({"pairs": 19}, "different numbers")]:
         (corpus / "meta.json").write_text(json.dumps(meta | change))
         with pytest.raises(UserError, match=message):
             PreparedCorpus.open(corpus)
 
 
-def test_released_pages_are_read_again_and_rows_given_out_stay(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_rows_remain_valid_after_a_release(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = prepare(make_pairs(20), tokenizer, tmp_path / "corpus", max_tokens=50)
     row = corpus.source(3)
     before = row.tolist()

@@ -1,4 +1,4 @@
-"""Readers: every format and compression gives the same pairs, every damage names file and line."""
+"""Readers: every format and compression gives the same pairs; errors name file and line."""
 
 import gzip
 import io
@@ -93,9 +93,9 @@ def test_read_lines(tmp_path: Path, suffix: str, content: bytes, lines: list[byt
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_line_of_too_many_bytes_is_named_and_what_comes_before_it_is_read(tmp_path: Path, suffix: str) -> None:
+def test_a_line_that_is_too_long_is_named_after_the_lines_before_it_are_read(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"x.txt{suffix}", COMPRESS[suffix](b"a\n12345\n1234567\nb"))
-    lines = read_lines(path, longest=5)
+    lines = read_lines(path, max_bytes=5)
     assert [next(lines), next(lines)] == [b"a", b"12345"]
     with pytest.raises(CorpusError, match=r":3: the line has more than 5 bytes"):
         next(lines)
@@ -124,7 +124,7 @@ def test_parse_corpus(argument: str, corpus: Corpus) -> None:
     "argument",
     ["", "corpus", "a.txt", "a.gz", "a.tsv.bz2", "a.tsv.gz.zst", "a,b,c", "a,", ",", "-,a", "a.tmx"],
 )
-def test_unknown_forms_name_the_known_ones(argument: str) -> None:
+def test_an_error_about_an_unknown_format_lists_the_known_ones(argument: str) -> None:
     with pytest.raises(UserError, match=r"X\.tsv .* X\.jsonl .* comma"):
         parse_corpus(argument)
 
@@ -134,9 +134,9 @@ def test_unknown_forms_name_the_known_ones(argument: str) -> None:
     [
         ("x.tsv", b"a\tb\nc\xff\td\n", r"x\.tsv:2: byte 2 of the line \(0xFF\) is not UTF-8"),
         ("x.tsv", b"a\tb\n\xed\xa0\x80\td\n", r"x\.tsv:2: byte 1 .* not UTF-8"),
-        ("x.tsv", b"a\tb\nc d\n", r"x\.tsv:2: 1 columns where two are wanted"),
-        ("x.tsv", b"a\tb\n\n", r"x\.tsv:2: 1 columns"),
-        ("x.tsv", b"a\tb\tc\n", r"x\.tsv:1: 3 columns"),
+        ("x.tsv", b"a\tb\nc d\n", r"x\.tsv:2: expected 2 columns, found 1"),
+        ("x.tsv", b"a\tb\n\n", r"x\.tsv:2: expected 2 columns, found 1"),
+        ("x.tsv", b"a\tb\tc\n", r"x\.tsv:1: expected 2 columns, found 3"),
         ("x.jsonl", b"{}\n", r"x\.jsonl:1: no text under the key 'source'"),
         ("x.jsonl", b'{"source": "a", "target": 1}', r"x\.jsonl:1: no text under the key 'target'"),
         ("x.jsonl", b'{"source": "a", "target": "b"}\n{', r"x\.jsonl:2: not JSON"),
@@ -157,18 +157,18 @@ def test_damaged_compression_names_file_and_line(tmp_path: Path, suffix: str) ->
     content = COMPRESS[suffix](b"".join(b"%d\t%d\n" % (i, i * i) for i in range(10_000)))
     for damaged in (content[:-1], content[: len(content) // 2], content + b"junk", b"plain\ttext"):
         path = write(tmp_path / f"x.tsv{suffix}", damaged)
-        with pytest.raises(UserError, match=rf"x\.tsv\{suffix}:\d+: .*cut short or damaged"):
+        with pytest.raises(UserError, match=rf"x\.tsv\{suffix}:\d+: .*truncated or damaged"):
             pairs_of(path)
 
 
-def test_unequal_lengths_name_the_missing_line(tmp_path: Path) -> None:
+def test_an_error_about_files_of_unequal_length_names_the_missing_line(tmp_path: Path) -> None:
     two, three = write(tmp_path / "two", b"a\nb\n"), write(tmp_path / "three", b"a\nb\n\n")
     for argument in (f"{two},{three}", f"{three},{two}"):
-        with pytest.raises(UserError, match=r"two:3: no such line, but .*three has one"):
+        with pytest.raises(UserError, match=r"two:3: the line is missing, but .*three has it"):
             pairs_of(argument)
 
 
-def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened_are_refused(tmp_path: Path) -> None:
     (tmp_path / "directory.tsv").mkdir()
     for name in ("absent.tsv", "absent.tsv.gz", "directory.tsv"):
         with pytest.raises(UserError, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""What a corpus is like: counted by hand on small ones."""
+"""Statistics of corpora, compared with values counted by hand."""
 
 import random
 
@@ -14,7 +14,7 @@ PAIRS = [
 ]
 
 
-def test_counted_by_hand() -> None:
+def test_statistics_equal_values_counted_by_hand() -> None:
     stats = corpus_stats(PAIRS)
     assert (stats.pairs, stats.distinct) == (5, 4)
     assert stats.source is not None
@@ -59,7 +59,7 @@ def test_the_table() -> None:
     assert "  one two three four\n  eins" in "\n".join(lines)
 
 
-def test_hostile_text_cannot_reach_the_terminal() -> None:
+def test_control_characters_do_not_reach_the_terminal() -> None:
     hostile = Pair("\x1b[31mred\r\n\u2028\u202e", "\ud800[bold]" + "x" * 1_000_000)
     table = corpus_stats([hostile]).table()
     source, target = table.split("\n")[-2:]

@@ -56,7 +56,7 @@ def test_from_right_to_left_the_words_are_the_same(text: str, only_spaces: bool)
         assert backward.sum(weights, 0).sum() == weights.sum()
 
 
-def test_weights_are_summed_over_target_tokens_and_averaged_over_source_tokens() -> None:
+def test_weights_are_summed_over_the_columns_and_averaged_over_the_rows_of_a_word() -> None:
     words = Words.of(["▁l", "amp", "</s>"])
     weights = np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
     merged = words.mean(words.sum(weights, -1), -2)
