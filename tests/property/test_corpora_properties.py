@@ -1,4 +1,4 @@
-"""Whatever bytes a wheel has: pairs of clean lines, or a UserError."""
+"""Wheels with any content: the result is pairs of clean lines, or a UserError."""
 
 import contextlib
 import io
@@ -62,10 +62,10 @@ GOOD = wheel_bytes({"a": {"b": "one" * 20}, "c": "two"}, {"a": {"b": "eins"}, "c
     st.integers(0, len(GOOD)),
     st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=4),
 )
-def test_damage_is_an_error_of_the_users_kind(end: int, changes: list[tuple[int, int]]) -> None:
+def test_damage_raises_a_user_error(end: int, changes: list[tuple[int, int]]) -> None:
     content = bytearray(GOOD)
-    for position, value in changes:
-        content[position] = value
+    for offset, value in changes:
+        content[offset] = value
     # Any other exception fails the test.
     with contextlib.suppress(UserError):
         extract_bytes(bytes(content[:end] if end % 3 == 0 else content))
@@ -79,21 +79,21 @@ def test_a_description_is_two_lines_of_text(lines: list[str]) -> None:
         assert "\t" not in text
         assert "  " not in text
         assert text == text.strip(" ")
-    # Nothing is taken away or put in but white space and the marks of paragraphs.
+    # Only white space and paragraph separators are removed or inserted.
     kept = "".join([*lines[:1], *(line for line in lines[1:] if line.strip() != ".")])
     assert "".join((pair.target + pair.source.replace(PARAGRAPH, "")).split()) == "".join(kept.split())
 
 
 phrases = st.sampled_from(["on", "On!", "off", "3 on", "4 on", "...", "auf", "zu", "an", "aus 1"])
 documents = st.dictionaries(
-    # Of these, about half fall to training, and the rest to either held-out set.
+    # By their hashes, about half of these names are in the training data and the others in the held-out parts.
     st.sampled_from(["mqtt", "light", "zha", "knx", "sql", "smtp", "roon", "alert", "aws"]),
     st.lists(st.builds(Pair, phrases, phrases), max_size=5),
 )
 
 
 @given(documents)
-def test_held_out_sets_are_disjoint_from_all_else(documents: dict[str, list[Pair]]) -> None:
+def test_held_out_parts_are_disjoint_from_each_other_and_from_training(documents: dict[str, list[Pair]]) -> None:
     split = split_documents(documents)
     for side in (0, 1):
         seen = {fold(pair[side]) for pair in split.train} | {""}

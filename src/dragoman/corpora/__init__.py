@@ -1,4 +1,11 @@
-"""Corpora to begin with: listed, fetched or made, with what is held out unseen in training, each with its licence."""
+"""Corpora that Dragoman can download or generate, divided into training, validation and test data, with licences.
+
+Example:
+    >>> from pathlib import Path
+    >>> files = fetch("copy", Path("corpora"), training_pairs=100)
+    >>> files.pairs["train"]
+    100
+"""
 
 from dragoman.corpora.catalogue import fetch, list_corpora
 from dragoman.corpora.folder import CorpusFiles

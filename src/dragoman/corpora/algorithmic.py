@@ -1,13 +1,14 @@
-"""Copying, reversing and adding numbers: made, not fetched; trained on short ones, tested on long ones.
+"""Generated corpora of algorithmic tasks: copying, reversing and adding; trained on short and tested on long examples.
 
-After Kaiser and Sutskever, "Neural GPUs Learn Algorithms" (2016), and the algorithmic tasks of Dehghani et al.,
-"Universal Transformers" (2019): decimal digits, up to 40 symbols in training, up to 400 in testing. As in the
-generators of tensor2tensor, which the latter used, lengths are drawn evenly; numbers to be added begin with their
-least significant digit, so that a carry goes the way in which the sum is written; they are not padded; and the length
-of an example is that of its source, the plus sign included.
+The tasks are those of Kaiser and Sutskever, "Neural GPUs Learn Algorithms" (2016), and of Dehghani et al., "Universal
+Transformers" (2019): decimal digits, up to 40 symbols in training and up to 400 in testing. As in the generators of
+tensor2tensor, which Dehghani et al. used, lengths are uniformly distributed; numbers to add begin with their least
+significant digit, so that carries move in the direction in which the sum is generated; numbers are not padded; and the
+length of an example is the number of symbols in its source, including the plus sign.
 
-Departures: tensor2tensor tests on lengths from 1 to 400, and here all lengths tested are beyond those of training, as
-many examples of each. Its first summand has at most half the symbols, and here the plus sign may stand anywhere.
+There are two differences. Tensor2tensor tests on lengths from 1 to 400, while here all test lengths are longer than
+those of training, with equally many examples of each. In tensor2tensor the first summand has at most half of the
+symbols, while here the position of the plus sign is uniformly distributed.
 """
 
 import random
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
-from dragoman.corpora.holdout import side
+from dragoman.corpora.holdout import part_of
 from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.data.readers import Pair
 from dragoman.errors import SettingsError
@@ -26,10 +27,10 @@ LONGEST_IN_TRAINING = 40
 LONGEST_IN_TEST = 400
 
 _SEED = 1
-# To be increased when the same request would give other files.
+# Version of the generator: increase it when the same request gives other pairs.
 _RECIPE = 1
 _HELD_OUT_PAIRS = 1_000
-# Of all sources there are; each held-out part is drawn from its own.
+# Fraction of all possible sources that is reserved for each held-out part.
 _HELD_OUT_SHARE = 0.05
 _TESTS_OF_EACH_LENGTH = 3
 
@@ -38,11 +39,18 @@ Symbols = list[str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Task:
-    """`draw` makes source and target of a given source length, `shortest` at least; `what` and `example` are told."""
+    """An algorithmic task.
+
+    Attributes:
+        draw: Function that returns source and target for a source length and a random number generator.
+        shortest: Smallest source length.
+        description: Description for the list of corpora and README.md.
+        example: Example for README.md.
+    """
 
     draw: Callable[[int, random.Random], tuple[Symbols, Symbols]]
     shortest: int
-    what: str
+    description: str
     example: str
 
 
@@ -58,7 +66,7 @@ def _reverse(length: int, generator: random.Random) -> tuple[Symbols, Symbols]:
 
 def _addition(length: int, generator: random.Random) -> tuple[Symbols, Symbols]:
     first_length = _below(length - 2, generator) + 1
-    first, second = (_number(each, generator) for each in (first_length, length - 1 - first_length))
+    first, second = (_number(digits, generator) for digits in (first_length, length - 1 - first_length))
     total = sum(int("".join(reversed(number))) for number in (first, second))
     return [*first, "+", *second], list(reversed(str(total)))
 
@@ -67,26 +75,26 @@ _TASKS = {
     "copy": _Task(
         draw=_copy,
         shortest=1,
-        what="decimal digits, to be written once more",
-        example="`3 1 4` is to become `3 1 4`",
+        description="decimal digits to copy",
+        example="`3 1 4` becomes `3 1 4`",
     ),
     "reverse": _Task(
         draw=_reverse,
         shortest=1,
-        what="decimal digits, to be written from last to first",
-        example="`3 1 4` is to become `4 1 3`",
+        description="decimal digits to reverse",
+        example="`3 1 4` becomes `4 1 3`",
     ),
     "addition": _Task(
         draw=_addition,
         shortest=3,
-        what="two decimal numbers, to be added, least significant digits first",
-        example="`7 1 + 5 2 1` is to become `2 4 1`, as 17 + 125 = 142",
+        description="two decimal numbers to add, least significant digits first",
+        example="`7 1 + 5 2 1` becomes `2 4 1`, because 17 + 125 = 142",
     ),
 }
 SOURCES = tuple(
     CorpusSource(
         name=name,
-        description=f"made here: {task.what}; up to {LONGEST_IN_TRAINING} symbols in train.tsv, valid.tsv and "
+        description=f"generated: {task.description}; up to {LONGEST_IN_TRAINING} symbols in train.tsv, valid.tsv and "
         f"test-short.tsv, {LONGEST_IN_TRAINING + 1} to {LONGEST_IN_TEST} in test.tsv",
         licence="none needed",
         attribution="random numbers",
@@ -99,21 +107,30 @@ SOURCES = tuple(
 def fetch(
     name: str, directory: Path, training_pairs: int = TRAINING_PAIRS, on_progress: OnProgress = no_progress
 ) -> CorpusFiles:
-    """Make the corpus "copy", "reverse" or "addition" in directory/NAME/: the same bytes every time.
+    """Generate the corpus "copy", "reverse" or "addition" in directory/NAME/; the files are always the same.
 
-    train.tsv      lengths up to 40, drawn evenly; fewer pairs are the beginning of more
-    valid.tsv      1,000 others of these lengths
-    test-short.tsv another 1,000 of them: not seen in training, but no longer than what was
-    test.tsv       three pairs of each length from 41 to 400
+        train.tsv       pairs of up to 40 symbols; a smaller training set is the beginning of a larger one
+        valid.tsv       1,000 other pairs of these lengths
+        test-short.tsv  1,000 more pairs of these lengths, which are not in train.tsv or valid.tsv
+        test.tsv        three pairs of each length from 41 to 400
 
-    Raises SettingsError for fewer than one pair, and what `find_or_make` raises.
+    Args:
+        name: The corpus.
+        directory: The directory in which to make the folder.
+        training_pairs: Number of pairs in train.tsv.
+        on_progress: Called with a description of each stage.
+
+    Raises:
+        SettingsError: `training_pairs` is less than 1.
+        CorpusError: see `find_or_make`.
+        StorageError: see `find_or_make`.
     """
     if training_pairs < 1:
-        raise SettingsError(f"{training_pairs} pairs to train on; at least 1 is needed")
+        raise SettingsError(f"the number of training pairs is {training_pairs}; it must be at least 1")
     identity = {"corpus": name, "recipe": _RECIPE, "seed": _SEED, "training_pairs": training_pairs}
 
     def make() -> CorpusContents:
-        on_progress(f"Drawing {training_pairs:,} examples of {name} ...")
+        on_progress(f"Generating {training_pairs:,} examples of {name} ...")
         parts = {
             "train": list(_short(name, "train", training_pairs)),
             "valid": list(_short(name, "valid", _HELD_OUT_PAIRS)),
@@ -127,13 +144,16 @@ def fetch(
 
 
 def _short(name: str, part: str, count: int) -> Iterator[Pair]:
-    """Examples of training's lengths, on one side of a split by a hash of the source; distinct ones if held out."""
+    """Yield pairs of the lengths used in training, for one part of a split by a hash of the source.
+
+    Pairs of held-out parts are distinct.
+    """
     generator = _generator(name, f"{part}, short")
     shortest = _TASKS[name].shortest
     seen: set[str] = set()
     while count:
         pair = _pair(name, shortest + _below(LONGEST_IN_TRAINING - shortest + 1, generator), generator)
-        if side(pair.source, _HELD_OUT_SHARE, _HELD_OUT_SHARE) != part or pair.source in seen:
+        if part_of(pair.source, _HELD_OUT_SHARE, _HELD_OUT_SHARE) != part or pair.source in seen:
             continue
         if part != "train":
             seen.add(pair.source)
@@ -142,6 +162,7 @@ def _short(name: str, part: str, count: int) -> Iterator[Pair]:
 
 
 def _long(name: str) -> Iterator[Pair]:
+    """Yield the pairs of test.tsv, which are longer than those of training."""
     generator = _generator(name, "test, long")
     for length in range(LONGEST_IN_TRAINING + 1, LONGEST_IN_TEST + 1):
         for _ in range(_TESTS_OF_EACH_LENGTH):
@@ -154,12 +175,12 @@ def _pair(name: str, length: int, generator: random.Random) -> Pair:
 
 
 def _generator(name: str, part: str) -> random.Random:
-    # Python's, of which random() is promised to give the same numbers in every version; NumPy's Generator is not.
+    # Python guarantees that random() gives the same numbers in every version; NumPy does not.
     return random.Random(f"{_SEED}, {name}, {part}")
 
 
 def _below(count: int, generator: random.Random) -> int:
-    """A whole number from 0 to count - 1."""
+    """Return a random whole number from 0 to count - 1."""
     return int(generator.random() * count)
 
 
@@ -169,7 +190,7 @@ def _digits(length: int, generator: random.Random) -> Symbols:
 
 
 def _number(length: int, generator: random.Random) -> Symbols:
-    """Digits from the least significant one on; the last is 0 only if it is the only one."""
+    """Return the digits of a random number, least significant first, without leading zeros."""
     if length == 1:
         return _digits(1, generator)
     return [*_digits(length - 1, generator), "123456789"[_below(9, generator)]]
@@ -179,19 +200,19 @@ def _readme(name: str, parts: Mapping[str, Sequence[Pair]]) -> str:
     task = _TASKS[name]
     return f"""# {name}
 
-Here are {task.what}:
+This corpus contains {task.description}:
 {task.example}.
-Made by Dragoman from random numbers with the seed {_SEED}; nobody has rights on them.
+It was generated by Dragoman from random numbers with the seed {_SEED}. No rights are claimed.
 
 {sizes(parts)}
 
-One pair a line, source, tab, target; the symbols stand apart.
+Each line contains a source, a tab and a target. Symbols are separated by spaces.
 
 The length of an example is the number of symbols in its source. In `train.tsv`, `valid.tsv` and
-`test-short.tsv` it is drawn evenly from {task.shortest} to {LONGEST_IN_TRAINING}. In `test.tsv` it goes from
-{LONGEST_IN_TRAINING + 1} to {LONGEST_IN_TEST}, with {_TESTS_OF_EACH_LENGTH} examples of each.
-No source of the held-out files is in `train.tsv`, where the shortest examples are repeated, there
-being so few of them. The task is that of Kaiser and Sutskever, "Neural GPUs Learn Algorithms"
-(2016), and of Dehghani et al., "Universal Transformers" (2019). `manifest.json` has the SHA-256 of
-every file.
+`test-short.tsv`, lengths are uniformly distributed from {task.shortest} to {LONGEST_IN_TRAINING}. In `test.tsv`, they
+range from {LONGEST_IN_TRAINING + 1} to {LONGEST_IN_TEST}, with {_TESTS_OF_EACH_LENGTH} examples of each length.
+No source in `valid.tsv`, `test.tsv` or `test-short.tsv` is in `train.tsv`. Short examples in `train.tsv` are repeated,
+because there are few different ones. The task is from Kaiser and Sutskever, "Neural GPUs Learn
+Algorithms" (2016), and Dehghani et al., "Universal Transformers" (2019). `manifest.json` contains
+the SHA-256 of every file.
 """

@@ -1,4 +1,4 @@
-"""The lists of packages that apt keeps on a Debian machine, as apt itself gives them out."""
+"""Package lists of a Debian machine, read through apt's own commands."""
 
 import subprocess
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from email.parser import HeaderParser
 
 from dragoman.errors import CorpusError
 
-# Whatever the machine's own settings are: containers usually have descriptions switched off.
+# Overrides the machine's settings: containers usually do not download descriptions.
 _ENGLISH = ("-o", "Acquire::Languages=en")
 HELPER = "/usr/lib/apt/apt-helper"
 _ADVICE = f"as root, run: apt-get {' '.join(_ENGLISH)} update"
@@ -14,11 +14,12 @@ _ADVICE = f"as root, run: apt-get {' '.join(_ENGLISH)} update"
 
 @dataclass(frozen=True, kw_only=True)
 class AptList:
-    """One list.
+    """A list of packages.
 
     Attributes:
-        kind: "Packages" (what there is, built from which source) or "Translations" (descriptions).
-        name: archive, release and component, as in "http://deb.debian.org/debian bookworm/main Translation-en".
+        kind: "Packages" (packages and their source packages) or "Translations" (descriptions).
+        name: Archive, release and component, as in "http://deb.debian.org/debian bookworm/main Translation-en".
+        content: Content of the list.
     """
 
     kind: str
@@ -27,21 +28,23 @@ class AptList:
 
 
 def read_apt_lists(helper: str = HELPER) -> list[AptList]:
-    """Return the lists of Debian's packages and of their English descriptions on this machine.
+    """Return this machine's lists of Debian's packages and of their English descriptions.
 
-    `helper` is the program of apt that prints a list.
+    Args:
+        helper: The program of apt that prints a list.
 
-    Raises CorpusError when there is no apt, it fails, or it has no such descriptions, and says what to do.
+    Raises:
+        CorpusError: apt is not installed, fails, or has no such descriptions.
     """
     parser = HeaderParser()
     listing = _run("apt-get", *_ENGLISH, "indextargets", "Origin: Debian")
     targets = [parser.parsestr(stanza) for stanza in listing.decode().split("\n\n")]
-    wanted = [
+    selected = [
         target
         for target in targets
         if target["Created-By"] == "Packages" or (target["Created-By"], target["Language"]) == ("Translations", "en")
     ]
-    if not any(target["Created-By"] == "Translations" for target in wanted):
+    if not any(target["Created-By"] == "Translations" for target in selected):
         raise CorpusError(f"apt has no English descriptions of Debian's packages here; {_ADVICE}")
     return [
         AptList(
@@ -49,7 +52,7 @@ def read_apt_lists(helper: str = HELPER) -> list[AptList]:
             name=target["Description"],
             content=_run(helper, "cat-file", target["Filename"]),
         )
-        for target in wanted
+        for target in selected
     ]
 
 
@@ -58,12 +61,10 @@ def _run(*command: str) -> bytes:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError as error:
         raise CorpusError(
-            f"{command[0]} cannot be run ({error.strerror}): Debian's descriptions are read from apt's lists; "
-            "fetch this corpus on a Debian machine, or in a container of one"
+            f"{command[0]} cannot be run ({error.strerror}): this corpus is made from apt's lists; "
+            "fetch it on a Debian machine or in a Debian container"
         ) from error
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise CorpusError(
-            f"{' '.join(command)} failed: {said or done.returncode}; if its lists are old or damaged, {_ADVICE}"
-        )
+        message = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+        raise CorpusError(f"{' '.join(command)} failed: {message}; if its lists are old or damaged, {_ADVICE}")
     return done.stdout

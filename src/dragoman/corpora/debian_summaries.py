@@ -1,7 +1,7 @@
-"""Long descriptions of Debian's packages to their short ones, from the lists that apt keeps on a Debian machine.
+"""Summaries: the long and short descriptions of Debian's packages, read from apt's lists on a Debian machine.
 
-Format: Debian Policy, sections 5.1 (control files) and 5.6.13 (Description): the first line is the short description;
-of the others, one with a lone full stop separates paragraphs.
+The format is defined in the Debian Policy, sections 5.1 (control files) and 5.6.13 (Description): the first line is the
+short description; the other lines are the long description, in which a line with only a full stop separates paragraphs.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ from dragoman.errors import CorpusError
 
 SOURCE = CorpusSource(
     name="debian-summaries",
-    description="long descriptions of Debian's packages to the short ones, about 60 words to 7; some 60,000 pairs, "
-    "from apt's own lists: on a Debian machine only",
+    description="long descriptions of Debian's packages to the short ones, about 60 words to 7; about 60,000 pairs, "
+    "from apt's lists: only on a Debian machine",
     licence="those of the packages",
     attribution="the packages' authors and maintainers",
 )
-# Stands between the paragraphs of a long description.
+# Separator of the paragraphs of a long description.
 PARAGRAPH = " ¶ "
 
-# To be increased when the same lists would give other files.
+# Version of the extraction: increase it when the same lists give other pairs.
 _RECIPE = 1
 _VERSION = re.compile(r"[-.]?\d[\d.]*")
 
@@ -40,16 +40,26 @@ def fetch(
     read_lists: Callable[[], Sequence[AptList]] = read_apt_lists,
     on_progress: OnProgress = no_progress,
 ) -> CorpusFiles:
-    """Make the corpus in directory/debian-summaries/: other lists give another corpus, the same lists the same bytes.
+    """Make the corpus in directory/debian-summaries/; equal lists give files that are equal byte for byte.
 
-    Validation and test are whole families of packages (see `family`) without what training has seen. Raises CorpusError
-    where there is no apt, or no list with English descriptions, and what `find_or_make` raises.
+    Validation and test data are whole families of packages (see `family`), without pairs that occur in training data.
+
+    Args:
+        directory: The directory in which to make the folder.
+        read_lists: Function that returns apt's lists.
+        on_progress: Called with a description of each stage.
+
+    Raises:
+        CorpusError: apt is not installed or has no English descriptions, or see `find_or_make`.
+        StorageError: the folder cannot be written.
     """
-    lists = sorted(read_lists(), key=lambda each: (each.name, each.content))
+    lists = sorted(read_lists(), key=lambda apt_list: (apt_list.name, apt_list.content))
     identity = {
         "corpus": SOURCE.name,
         "recipe": _RECIPE,
-        "lists": [{"name": each.name, "sha256": hashlib.sha256(each.content).hexdigest()} for each in lists],
+        "lists": [
+            {"name": apt_list.name, "sha256": hashlib.sha256(apt_list.content).hexdigest()} for apt_list in lists
+        ],
     }
 
     def make() -> CorpusContents:
@@ -61,13 +71,13 @@ def fetch(
 
 
 def extract(lists: Iterable[AptList]) -> tuple[dict[str, list[Pair]], dict[str, int]]:
-    """Distinct pairs (long, short) by family of packages, and how many descriptions were left out for what reason.
+    """Return distinct pairs (long, short) by family of packages, and the number of descriptions left out by reason.
 
-    Raises CorpusError for a list that is not UTF-8.
+    Raises:
+        CorpusError: a list is not valid UTF-8.
     """
     lists = list(lists)
-    # The lists of descriptions do not say from which source a package is built; those of packages do if it has
-    # another name.
+    # The source package is only in the lists of packages, and only where its name differs from the package's.
     sources = {
         package: source.split()[0]
         for package, source in _fields(lists, "Packages", "Source")
@@ -90,7 +100,7 @@ def extract(lists: Iterable[AptList]) -> tuple[dict[str, list[Pair]], dict[str, 
 
 
 def split_description(description: str) -> Pair:
-    """Long description, on one line with " ¶ " between its paragraphs, and short description."""
+    """Return the long description, on one line with " ¶ " between paragraphs, and the short description."""
     short, *lines = description.split("\n")
     paragraphs: list[list[str]] = [[]]
     for line in lines:
@@ -103,25 +113,31 @@ def split_description(description: str) -> Pair:
 
 
 def _first_paragraph(long: str) -> str:
-    """What says what a package is: the others often say only which part of its source, in the same words everywhere."""
+    """Return the folded first paragraph of a long description.
+
+    It describes the program. Other paragraphs often describe only the part that a package contains, in standard words.
+    """
     return fold(long.partition(PARAGRAPH)[0])
 
 
 def family(source: str) -> str:
-    """The name of a source package without its numbers: gcc-12 and gcc-13 have all but the same descriptions."""
+    """Return the name of a source package without version numbers.
+
+    Packages of different versions, such as gcc-12 and gcc-13, have almost equal descriptions.
+    """
     return _VERSION.sub("", source) or source
 
 
 def _fields(lists: Iterable[AptList], kind: str, field: str) -> Iterator[tuple[str, str]]:
-    """Package and value of `field` wherever both are there, in all lists of one kind."""
+    """Yield package and value of `field` for each entry that has both, in all lists of one kind."""
     parser = HeaderParser()
-    for each in lists:
-        if each.kind != kind:
+    for apt_list in lists:
+        if apt_list.kind != kind:
             continue
         try:
-            text = each.content.decode()
+            text = apt_list.content.decode()
         except UnicodeDecodeError as error:
-            raise CorpusError(f"apt's list {each.name} is not UTF-8; fetch it anew: apt-get update") from error
+            raise CorpusError(f"apt's list {apt_list.name} is not UTF-8; download it again: apt-get update") from error
         for stanza in text.split("\n\n"):
             entry = parser.parsestr(stanza)
             if entry["Package"] and entry[field]:
@@ -132,8 +148,8 @@ def _contents(lists: Sequence[AptList], split: Split, left_out: dict[str, int]) 
     parts = {"train": split.train, "valid": split.valid, "test": split.test}
     if not all(parts.values()):
         raise CorpusError(
-            f"apt's lists have too few descriptions to train and test on ({sum(map(len, parts.values()))}); "
-            "a list of all of Debian's packages is needed, not of a few"
+            f"apt's lists have too few descriptions for training, validation and test data "
+            f"({sum(map(len, parts.values()))} pairs); a list of all of Debian's packages is needed"
         )
     return CorpusContents(
         parts=parts,
@@ -143,7 +159,7 @@ def _contents(lists: Sequence[AptList], split: Split, left_out: dict[str, int]) 
             "attribution": SOURCE.attribution,
             "held_out_documents": {"valid": split.valid_documents, "test": split.test_documents},
         },
-        readme=_readme([each.name for each in lists if each.kind == "Translations"], sizes(parts)),
+        readme=_readme([apt_list.name for apt_list in lists if apt_list.kind == "Translations"], sizes(parts)),
     )
 
 
@@ -151,22 +167,23 @@ def _readme(names: Sequence[str], rows: str) -> str:
     taken_from = "\n".join(f"- {name}" for name in names)
     return f"""# Descriptions of Debian's packages, long to short
 
-Taken from these lists of apt:
+Made from these lists of apt:
 
 {taken_from}
 
-The texts are by the packages' authors and maintainers, under the licences of the packages: see
-`/usr/share/doc/PACKAGE/copyright` of an installed package, or https://metadata.ftp-master.debian.org/.
+The texts were written by the packages' authors and maintainers and are under the licences of the
+packages: see `/usr/share/doc/PACKAGE/copyright` of an installed package, or
+https://metadata.ftp-master.debian.org/.
 
 {rows}
 
-One pair a line, long description, tab, short description, in UTF-8. Where the long description has
-a break between paragraphs, the line has `{PARAGRAPH.strip()}`.
+Each line contains a long description, a tab and a short description, in UTF-8. Paragraphs of the
+long description are separated by `{PARAGRAPH.strip()}`.
 
-Changed from the original: white space was collapsed; descriptions without a long part, and
-repetitions, were left out. `valid.tsv` and `test.tsv` are packages of some sources, chosen by a
-hash of the sources' names without version numbers; each pair whose short description, or first
-paragraph of the long one, occurs in `train.tsv`, or occurred in these files before, was left out
-after folding case, digits and punctuation. `manifest.json` has the counts, and the SHA-256 of the
-lists and of every file.
+Changes to the original: white space was collapsed. Descriptions without a long part, and
+repetitions, were left out. `valid.tsv` and `test.tsv` contain all packages of some source packages,
+which were selected by a hash of their names without version numbers. A pair was left out of these
+files if its short description, or the first paragraph of its long description, occurs in
+`train.tsv` or occurred earlier in these files, after folding case, digits and punctuation.
+`manifest.json` contains the counts and the SHA-256 of the lists and of every file.
 """

@@ -1,4 +1,4 @@
-"""A published wheel, downloaded once by pip with its hash pinned, kept in a cache, never installed."""
+"""Download of published wheels by pip: with a pinned hash, into a cache, without installing them."""
 
 import hashlib
 import os
@@ -15,7 +15,16 @@ from dragoman.errors import CorpusError, SettingsError, StorageError, UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One wheel of one release. `size` in bytes; `python` is the version to ask pip for."""
+    """One wheel of one release of a project on the package index.
+
+    Attributes:
+        project: Name of the project.
+        version: Version of the release.
+        file_name: File name of the wheel.
+        sha256: SHA-256 of the wheel, in hexadecimal.
+        size: Size of the wheel in bytes.
+        python: Python version for which pip selects the wheel.
+    """
 
     project: str
     version: str
@@ -26,9 +35,13 @@ class Release:
 
 
 def cache_directory() -> Path:
-    """$XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman."""
+    """Return the cache directory: $XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman.
+
+    Raises:
+        SettingsError: neither the variable nor a home directory is set.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification tells to ignore relative paths.
+    # The XDG specification requires relative paths to be ignored.
     if Path(base).is_absolute():
         return Path(base) / "dragoman"
     try:
@@ -38,13 +51,14 @@ def cache_directory() -> Path:
 
 
 def pip_download(release: Release, directory: Path) -> None:
-    """Let pip download the wheel into `directory`, by the user's own pip settings.
+    """Download a wheel into `directory` with pip and the user's pip settings.
 
-    Raises CorpusError with pip's own words when it fails.
+    Raises:
+        CorpusError: pip failed; the message contains pip's error messages.
     """
     requirements = directory / "requirements.txt"
     requirements.write_text(f"{release.project}=={release.version} --hash=sha256:{release.sha256}\n", encoding="utf-8")
-    # -P: a file named like a module, in the directory where we happen to be, is not imported.
+    # -P: do not import a file of the current directory that has the name of a module.
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--require-hashes"]
     command += ["--only-binary", ":all:", "--python-version", release.python, "--no-cache-dir"]
     command += ["--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
@@ -52,13 +66,13 @@ def pip_download(release: Release, directory: Path) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == 0:
         return
-    said = done.stderr.decode("utf-8", "replace").strip().split("\n")
-    if "No module named pip" in said[-1]:
+    messages = done.stderr.decode("utf-8", "replace").strip().split("\n")
+    if "No module named pip" in messages[-1]:
         raise CorpusError(
-            f"{release.project} {release.version} is downloaded by pip, which {sys.executable} "
-            "lacks; install it (python -m ensurepip, or your system's python3-pip)"
+            f"{release.project} {release.version} is downloaded by pip, which is not installed for {sys.executable}; "
+            "install it (python -m ensurepip, or your system's package python3-pip)"
         )
-    errors = [line for line in said if line.startswith("ERROR:")] or said[-3:]
+    errors = [line for line in messages if line.startswith("ERROR:")] or messages[-3:]
     raise CorpusError(
         f"pip could not download {release.project} {release.version} "
         f"({release.size / 1e6:.0f} MB, needed once): {'; '.join(errors)}"
@@ -66,10 +80,18 @@ def pip_download(release: Release, directory: Path) -> None:
 
 
 def obtain(release: Release, cache: Path, download: Callable[[Release, Path], None] = pip_download) -> Path:
-    """The wheel in the cache, downloaded unless it is there with the right hash.
+    """Return the path of a wheel in the cache; download it unless it is there with the correct hash.
 
-    A failure leaves nothing behind. Raises UserError when the download fails, what came has another
-    hash, or the cache cannot be written.
+    A failure leaves no files in the cache.
+
+    Args:
+        release: The wheel.
+        cache: The cache directory.
+        download: Function that downloads the wheel into a directory.
+
+    Raises:
+        CorpusError: the download failed, or the downloaded file has another hash.
+        StorageError: the cache cannot be written.
     """
     wheel = cache / release.file_name
     if wheel.is_file() and file_sha256(wheel) == release.sha256:
@@ -81,44 +103,50 @@ def obtain(release: Release, cache: Path, download: Callable[[Release, Path], No
                 download(release, Path(temporary))
             except UserError as error:
                 raise CorpusError(
-                    f"{error}; without a network, download that wheel elsewhere and put it at {wheel}"
+                    f"{error}; without a network, download the wheel on another machine and save it as {wheel}"
                 ) from error
             fresh = Path(temporary) / release.file_name
             if not fresh.is_file() or file_sha256(fresh) != release.sha256:
                 raise CorpusError(
-                    f"{release.file_name}: what was downloaded is not the file that was published "
-                    f"(SHA-256 {release.sha256}); try again, or look at pip's index settings"
+                    f"{release.file_name}: the downloaded file is not the published one "
+                    f"(SHA-256 {release.sha256}); try again, or check pip's index settings"
                 )
             with fresh.open("rb") as file:
                 os.fsync(file.fileno())
             fresh.replace(wheel)
     except OSError as error:
         raise StorageError(
-            f"{cache}: the download cannot be kept here ({error.strerror}); make room or set XDG_CACHE_HOME"
+            f"{cache}: the download cannot be written ({error.strerror}); free some space or set XDG_CACHE_HOME"
         ) from error
     return wheel
 
 
 def identity_of(release: Release, wheel: Path | None) -> dict[str, object]:
-    """Name and SHA-256 of the wheel: of the one given, or the published one."""
+    """Return name and SHA-256 of `wheel`, or of the published wheel if it is None, for a corpus's manifest."""
     if wheel is None:
         return {"wheel": release.file_name, "sha256": release.sha256}
     return {"wheel": wheel.name, "sha256": file_sha256(wheel)}
 
 
-def bring(release: Release, wheel: Path | None, on_progress: OnProgress) -> Path:
-    """Return the wheel given, or else the published one, from the cache or the package index.
+def resolve_wheel(release: Release, wheel: Path | None, on_progress: OnProgress) -> Path:
+    """Return `wheel`, or if it is None the path of the published wheel, which is downloaded if necessary.
 
-    Raises what `obtain` raises.
+    Raises:
+        CorpusError: see `obtain`.
+        StorageError: see `obtain`.
     """
     if wheel is not None:
         return wheel
-    on_progress(f"Fetching {release.project} {release.version} ({release.size / 1e6:.0f} MB, once) ...")
+    on_progress(f"Downloading {release.project} {release.version} ({release.size / 1e6:.0f} MB, once) ...")
     return obtain(release, cache_directory())
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal; CorpusError when it cannot be read."""
+    """Return the SHA-256 of a file in hexadecimal.
+
+    Raises:
+        CorpusError: the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

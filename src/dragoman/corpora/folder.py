@@ -1,4 +1,4 @@
-"""The folder of a fetched corpus: written as a whole, recognised by its manifest."""
+"""The folder of a fetched corpus: written atomically, and identified by its manifest."""
 
 import hashlib
 import json
@@ -16,12 +16,16 @@ from dragoman.files import atomic_directory, read_json_object, write_synced
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFiles:
-    """Where a fetched corpus lies, and what is in it.
+    """Files of a fetched corpus.
 
     Attributes:
-        pairs: number of pairs in "train", "valid", "test", and any further part PART, which is in PART.tsv.
-        left_out: why pairs are in none of them, and how many.
-        already_there: whether the folder was found rather than made.
+        directory: The folder.
+        train: Training data.
+        valid: Validation data.
+        test: Test data.
+        pairs: Number of pairs in each part: "train", "valid", "test" and possibly others; part X is in X.tsv.
+        left_out: Number of pairs that are in no part, by reason.
+        already_there: True if the folder existed before.
     """
 
     directory: Path
@@ -41,7 +45,7 @@ class CorpusFiles:
         left_out: Mapping[str, int],
         already_there: bool,
     ) -> Self:
-        """The files of a corpus folder."""
+        """Return the files of a corpus folder; see the attributes of the class."""
         return cls(
             directory=directory,
             train=directory / "train.tsv",
@@ -55,14 +59,14 @@ class CorpusFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusContents:
-    """What a corpus folder is written from.
+    """Content of a corpus folder before it is written.
 
     Attributes:
-        parts: the pairs of "train", "valid", "test", and of any further part.
-        left_out: why pairs are in none of them, and how many.
-        about: what the manifest has to say besides: licence, attribution, version.
-        readme: README.md.
-        licence: LICENSE, of texts that must not go without it.
+        parts: Pairs of each part: "train", "valid", "test" and possibly others.
+        left_out: Number of pairs that are in no part, by reason.
+        about: Additional entries of the manifest: licence, attribution, version.
+        readme: Content of README.md.
+        licence: Content of LICENSE, if the texts must be distributed with it.
     """
 
     parts: Mapping[str, Sequence[Pair]]
@@ -73,13 +77,16 @@ class CorpusContents:
 
 
 def find_or_make(folder: Path, identity: Mapping[str, object], make: Callable[[], CorpusContents]) -> CorpusFiles:
-    """The corpus in `folder`, made first if there is no such folder.
+    """Return the corpus in `folder`; make it if the folder does not exist.
 
     Args:
-        identity: what decides the content: a folder made from the same is the same.
-        make: gives the content, if there is no such folder.
+        folder: The folder of the corpus.
+        identity: Entries of the manifest that determine the content: equal entries give equal files.
+        make: Function that returns the content; called only if the folder does not exist. Its errors are not caught.
 
-    Raises CorpusError when something else lies there, StorageError when nothing can be written, and what `make` raises.
+    Raises:
+        CorpusError: the folder contains something else, see `find`.
+        StorageError: the folder cannot be written.
     """
     if (files := find(folder, identity)) is not None:
         return files
@@ -94,23 +101,25 @@ def find_or_make(folder: Path, identity: Mapping[str, object], make: Callable[[]
 
 
 def sizes(parts: Mapping[str, Sequence[Pair]]) -> str:
-    """For README.md: a line for each part."""
+    """Return a list of the parts with their numbers of pairs, for README.md."""
     return "\n".join(f"- `{part}.tsv`: {len(pairs):,} pairs" for part, pairs in parts.items())
 
 
 def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
-    """The corpus in `folder` if it was made from `identity` and is unchanged, None if no folder.
+    """Return the corpus in `folder`, or None if the folder does not exist.
 
-    Raises CorpusError when something else lies there: nobody's files are overwritten.
+    Raises:
+        CorpusError: the folder exists, but was made from another identity, was changed, or is not a corpus. It is never
+            overwritten.
     """
     if not os.path.lexists(folder):
         return None
     advice = "remove it, or choose another directory"
-    unknown = f"{folder} is there already, without the manifest of a fetched corpus; {advice}"
+    unknown = f"{folder} exists already, without the manifest of a fetched corpus; {advice}"
     try:
         manifest = read_json_object(folder / "manifest.json", missing=unknown, error=CorpusError)
         made_from = {key: manifest[key] for key in identity}
-        changed = [name for name, sha256 in manifest["files"].items() if not _is(folder / name, sha256)]
+        changed = [name for name, sha256 in manifest["files"].items() if not _has_sha256(folder / name, sha256)]
         files = CorpusFiles.below(
             folder,
             pairs=manifest["pairs"],
@@ -120,14 +129,18 @@ def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise CorpusError(unknown) from error
     if made_from != dict(identity):
-        raise CorpusError(f"{folder} is there already, made from another release or other settings; {advice}")
+        raise CorpusError(f"{folder} exists already, made from another release or with other settings; {advice}")
     if changed:
-        raise CorpusError(f"{folder} is there already, but {', '.join(changed)} changed after fetching; {advice}")
+        raise CorpusError(f"{folder} exists already, but {', '.join(changed)} changed after fetching; {advice}")
     return files
 
 
 def write(folder: Path, contents: Mapping[str, bytes], manifest: Mapping[str, object]) -> None:
-    """Write the files and manifest.json (`manifest` and the hash of each file), all or nothing."""
+    """Write the files and manifest.json (`manifest` and the hash of each file) atomically.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     text = json.dumps({**manifest, "files": hashes}, ensure_ascii=False, indent=2) + "\n"
     try:
@@ -143,5 +156,5 @@ def _tsv(pairs: Sequence[Pair]) -> bytes:
     return "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs).encode()
 
 
-def _is(path: Path, sha256: str) -> bool:
+def _has_sha256(path: Path, sha256: str) -> bool:
     return path.is_file() and file_sha256(path) == sha256

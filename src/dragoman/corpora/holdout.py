@@ -1,4 +1,4 @@
-"""Held-out data by a hash of names: whole documents, without anything that training has seen."""
+"""Selection of held-out data: whole documents, chosen by a hash of their names, without texts of the training data."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dragoman.data.readers import Pair
 from dragoman.data.splitting import fold
 
-# Of the documents. About half of their pairs have been seen elsewhere and go; what stays is some
+# Fractions of the documents. About half of their pairs occur in training data too and are left out; the rest is about
 # 5 % of all pairs for testing and 3 % for validation.
 _TEST_SHARE = 0.05
 _VALID_SHARE = 0.05
@@ -15,12 +15,17 @@ _VALID_SHARE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Pairs apart, with the names of the held-out documents.
+    """Pairs of each part, with the names of the held-out documents.
 
     Attributes:
-        repeated: pairs left out of train because they are in it already.
-        seen: pairs left out of valid and test because training, or a held-out pair before them,
-            has their source or their target, as far as it counts.
+        train: Pairs of the training data.
+        valid: Pairs of the validation data.
+        test: Pairs of the test data.
+        valid_documents: Names of the documents of the validation data.
+        test_documents: Names of the documents of the test data.
+        repeated: Number of pairs left out of `train` because it contains them already.
+        seen: Number of pairs left out of `valid` and `test` because their folded source or target occurs in the
+            training data or in an earlier held-out pair.
     """
 
     train: list[Pair]
@@ -33,25 +38,28 @@ class Split:
 
 
 def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callable[[str], str] = fold) -> Split:
-    """Split by a hash of the documents' names: the same in every language and direction.
+    """Split documents by a hash of their names, which is the same in every language and direction.
 
-    What is boilerplate, shared by many documents, thereby never is in the held-out sets. Targets
-    count as well as sources: "Switch on" for "Turn on" tests nothing if its translation was seen.
+    A held-out pair is left out if its source or its target occurs in the training data. So texts that many documents
+    share are never held out. Targets are compared because a source such as "Switch on" is no test if the training data
+    contains the same target with the source "Turn on".
 
     Args:
-        source_key: of a source, what counts when it is asked whether it has been seen. Of a target, it is `fold`.
+        documents: Pairs of each document.
+        source_key: Function that returns the part of a source that is compared, in folded form. Targets are compared
+            after `fold`.
     """
     names = sorted(documents)
-    sides = {name: side(name, _TEST_SHARE, _VALID_SHARE) for name in names}
-    in_training = [pair for name in names if sides[name] == "train" for pair in documents[name]]
+    part_by_name = {name: part_of(name, _TEST_SHARE, _VALID_SHARE) for name in names}
+    in_training = [pair for name in names if part_by_name[name] == "train" for pair in documents[name]]
     train = list(dict.fromkeys(in_training))
-    # A text that folds to nothing ("...") is no test of anything, so it counts as seen.
+    # A text that folds to "" (such as "...") is useless as a test, so it is treated as seen.
     sources = {"", *(source_key(pair.source) for pair in train)}
     targets = {"", *(fold(pair.target) for pair in train)}
     held_out: dict[str, list[Pair]] = {"test": [], "valid": []}
     seen = 0
     for part, kept in held_out.items():
-        for pair in (pair for name in names if sides[name] == part for pair in documents[name]):
+        for pair in (pair for name in names if part_by_name[name] == part for pair in documents[name]):
             source, target = source_key(pair.source), fold(pair.target)
             if source in sources or target in targets:
                 seen += 1
@@ -63,17 +71,23 @@ def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callabl
         train=train,
         valid=held_out["valid"],
         test=held_out["test"],
-        valid_documents=[name for name in names if sides[name] == "valid"],
-        test_documents=[name for name in names if sides[name] == "test"],
+        valid_documents=[name for name in names if part_by_name[name] == "valid"],
+        test_documents=[name for name in names if part_by_name[name] == "test"],
         repeated=len(in_training) - len(train),
         seen=seen,
     )
 
 
-def side(name: str, test_share: float, valid_share: float) -> str:
-    """Where a name belongs, to "test", "valid" or "train", by its hash: the same whatever other names there are."""
+def part_of(name: str, test_share: float, valid_share: float) -> str:
+    """Return the part ("test", "valid" or "train") to which a name belongs; it depends only on the hash of the name.
+
+    Args:
+        name: The name, for example of a document.
+        test_share: Fraction of names in "test".
+        valid_share: Fraction of names in "valid".
+    """
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-    position = int.from_bytes(digest, "big") / 2**64
-    if position < test_share:
+    fraction = int.from_bytes(digest, "big") / 2**64
+    if fraction < test_share:
         return "test"
-    return "valid" if position < test_share + valid_share else "train"
+    return "valid" if fraction < test_share + valid_share else "train"

@@ -1,7 +1,7 @@
-"""Home Assistant's user-interface strings: read from its wheel, aligned by key.
+"""User-interface strings of Home Assistant, read from its published wheel and aligned by key.
 
-The wheel has a file homeassistant/components/INTEGRATION/translations/LANGUAGE.json for each
-integration and language: texts in nested objects with the same keys in every language.
+For each integration and language, the wheel contains a file with texts in nested objects, with the same keys in every
+language: homeassistant/components/INTEGRATION/translations/LANGUAGE.json.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.corpora.download import Release, bring, identity_of
+from dragoman.corpora.download import Release, identity_of, resolve_wheel
 from dragoman.corpora.folder import CorpusContents, CorpusFiles, find_or_make, sizes
 from dragoman.corpora.holdout import split_documents
 from dragoman.corpora.lines import collapse_white_space, has_unprintable
@@ -30,18 +30,18 @@ RELEASE = Release(
     python="3.14",
 )
 
-# Those of the release that share 300 pairs or more with English.
+# Languages of the release with at least 300 pairs with English.
 _CODES = (
     "bg ca cs da de el en en-GB es es-419 et fi fr fy ga gl gsw he hr hu id is it ja ko lb lt lv mk "
     "nb nl pl pt pt-BR ro ru sk sl sr-Latn sv tr uk vi zh zh-Hant"
 )
 LANGUAGES = tuple(_CODES.split())
-# Chinese without further words is this for us; Home Assistant always says which.
+# Language code of Home Assistant for which Dragoman uses "zh".
 _SIMPLIFIED_CHINESE = "zh-Hans"
 
 _MEMBER = re.compile(r"homeassistant/components/([a-z0-9_]+)/translations/([A-Za-z0-9-]+)\.json")
 _LICENCE = re.compile(r"homeassistant-([^/]+)\.dist-info/licenses/LICENSE\.md")
-# "[%key:common::state::on%]" stands for a text that is written elsewhere.
+# Beginning of a reference to another text, such as "[%key:common::state::on%]".
 _REFERENCE = "[%key:"
 
 SOURCE = CorpusSource(
@@ -53,14 +53,19 @@ SOURCE = CorpusSource(
     languages=LANGUAGES,
     download_bytes=RELEASE.size,
 )
-# To be increased when the same wheel would give other files.
+# Version of the extraction: increase it when the same wheel gives other pairs.
 _RECIPE = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extracted:
-    """What a wheel of some version has: pairs by integration, how many were left out for what
-    reason, and the text of the licence.
+    """Content of a wheel.
+
+    Attributes:
+        version: Version of the release.
+        documents: Pairs of each integration.
+        left_out: Number of texts left out, by reason.
+        licence: Text of the licence.
     """
 
     version: str
@@ -70,10 +75,15 @@ class Extracted:
 
 
 def fetch(directory: Path, pair: str, wheel: Path | None = None, on_progress: OnProgress = no_progress) -> CorpusFiles:
-    """Make the corpus for the language pair "SOURCE-TARGET" in directory/home-assistant/SOURCE-TARGET/.
+    """Make the corpus of the language pair "SOURCE-TARGET" in directory/home-assistant/SOURCE-TARGET/.
 
-    Validation and test are whole integrations without what training has seen. Raises UserError for unknown languages,
-    a failed download, a damaged wheel, and what `find_or_make` raises.
+    Validation and test data are whole integrations, without texts of the training data. See `catalogue.fetch` for the
+    arguments.
+
+    Raises:
+        SettingsError: a language is unknown.
+        CorpusError: the download failed, the wheel is damaged, or see `find_or_make`.
+        StorageError: the folder or the cache cannot be written.
     """
     source, target = parse_pair(pair)
     identity = {
@@ -85,37 +95,39 @@ def fetch(directory: Path, pair: str, wheel: Path | None = None, on_progress: On
     }
 
     def make() -> CorpusContents:
-        found = bring(RELEASE, wheel, on_progress)
-        on_progress(f"Reading {source}-{target} from {found.name} ...")
-        return _contents(found, source, target)
+        path = resolve_wheel(RELEASE, wheel, on_progress)
+        on_progress(f"Reading {source}-{target} from {path.name} ...")
+        return _contents(path, source, target)
 
     return find_or_make(directory / SOURCE.name / f"{source}-{target}", identity, make)
 
 
 def parse_pair(pair: str) -> tuple[str, str]:
-    """Source and target language of "en-de" or "zh-Hant-en".
+    """Return source and target language of a pair such as "en-de" or "zh-Hant-en".
 
-    Raises SettingsError, listing the languages, when these are not two of them.
+    Raises:
+        SettingsError: these are not two different languages of the corpus; the message lists the languages.
     """
-    # Codes may have hyphens of their own: one place to cut leaves a language on either side.
-    cuts = [match.start() for match in re.finditer("-", pair)]
-    for source, target in ((pair[:cut], pair[cut + 1 :]) for cut in cuts):
+    # Codes may contain hyphens: try each hyphen as the separator.
+    hyphens = [match.start() for match in re.finditer("-", pair)]
+    for source, target in ((pair[:at], pair[at + 1 :]) for at in hyphens):
         source, target = ("zh" if c == _SIMPLIFIED_CHINESE else c for c in (source, target))
         if source in LANGUAGES and target in LANGUAGES and source != target:
             return source, target
     raise SettingsError(
-        f"{pair!r} is not a language pair; write SOURCE-TARGET, such as en-de, with two of: " + ", ".join(LANGUAGES)
+        f"{pair!r} is not a language pair; use SOURCE-TARGET, such as en-de, with two of: " + ", ".join(LANGUAGES)
     )
 
 
 def extract(wheel: Path, source: str, target: str) -> Extracted:
-    """Read the pairs of two languages from a wheel, of which nothing is unpacked or imported.
+    """Read the pairs of two languages from a wheel without installing or importing it.
 
-    Line breaks, tabs and runs of spaces become single spaces: a pair is one line of text. Left out
-    are empty texts, references to other texts, texts with control characters, and untranslated
-    ones (target equal to source: most are not yet translated, and all can be had by copying).
+    Line breaks, tabs and runs of spaces become single spaces, because a pair is one line of a file. Empty texts,
+    references to other texts, texts with control characters and untranslated texts are left out. A text is
+    untranslated if its target equals its source: most of these wait for a translation, and copying gives them all.
 
-    Raises CorpusError when the wheel is damaged, or is none of Home Assistant's.
+    Raises:
+        CorpusError: the wheel is damaged, or is not a wheel of Home Assistant.
     """
     documents: dict[str, list[Pair]] = {}
     left_out = Counter(
@@ -123,23 +135,23 @@ def extract(wheel: Path, source: str, target: str) -> Extracted:
     )
     with open_wheel(wheel) as archive:
         members = archive.namelist()
-        found = next(filter(None, map(_LICENCE.fullmatch, members)), None)
-        if found is None:
+        licence_file = next(filter(None, map(_LICENCE.fullmatch, members)), None)
+        if licence_file is None:
             raise CorpusError(f"{wheel}: not a wheel of Home Assistant (it has no licence file)")
-        licence = read_member(archive, found[0])
-        for integration, ours, theirs in _aligned_members(members, source, target):
-            translations = dict(_leaves(_parse(archive, theirs)))
+        licence = read_member(archive, licence_file[0])
+        for integration, source_file, target_file in _aligned_members(members, source, target):
+            translations = dict(_leaves(_parse(archive, target_file)))
             pairs = documents.setdefault(integration, [])
-            for key, text in _leaves(_parse(archive, ours)):
+            for key, text in _leaves(_parse(archive, source_file)):
                 if key not in translations:
                     continue
                 pair = Pair(collapse_white_space(text), collapse_white_space(translations[key]))
-                reason = _why_not(pair)
+                reason = _reason_to_leave_out(pair)
                 if reason is None:
                     pairs.append(pair)
                 else:
                     left_out[reason] += 1
-    return Extracted(version=found[1], documents=documents, left_out=dict(left_out), licence=licence)
+    return Extracted(version=licence_file[1], documents=documents, left_out=dict(left_out), licence=licence)
 
 
 def _aligned_members(members: list[str], source: str, target: str) -> Iterator[tuple[str, str, str]]:
@@ -148,9 +160,9 @@ def _aligned_members(members: list[str], source: str, target: str) -> Iterator[t
     for name in members:
         if match := _MEMBER.fullmatch(name):
             by_language.setdefault(match[2], {})[match[1]] = name
-    ours, theirs = (by_language.get(_SIMPLIFIED_CHINESE if code == "zh" else code, {}) for code in (source, target))
-    for integration in sorted(ours.keys() & theirs.keys()):
-        yield integration, ours[integration], theirs[integration]
+    sources, targets = (by_language.get(_SIMPLIFIED_CHINESE if code == "zh" else code, {}) for code in (source, target))
+    for integration in sorted(sources.keys() & targets.keys()):
+        yield integration, sources[integration], targets[integration]
 
 
 def _parse(archive: zipfile.ZipFile, name: str) -> object:
@@ -173,7 +185,7 @@ def _leaves(tree: object) -> Iterator[tuple[tuple[str, ...], str]]:
             yield path, node
 
 
-def _why_not(pair: Pair) -> str | None:
+def _reason_to_leave_out(pair: Pair) -> str | None:
     if not (pair.source and pair.target):
         return "empty"
     if any(_REFERENCE in text for text in pair):
@@ -189,8 +201,8 @@ def _contents(wheel: Path, source: str, target: str) -> CorpusContents:
     parts = {"train": split.train, "valid": split.valid, "test": split.test}
     if not all(parts.values()):
         raise CorpusError(
-            f"{wheel.name} has too few texts in both {source} and {target} to train and test on "
-            f"({sum(map(len, parts.values()))} pairs); choose another pair"
+            f"{wheel.name} has too few texts in both {source} and {target} for training, validation and test data "
+            f"({sum(map(len, parts.values()))} pairs); choose another language pair"
         )
     return CorpusContents(
         parts=parts,
@@ -219,12 +231,12 @@ License, Version 2.0: see `LICENSE`.
 
 {rows}
 
-One pair a line, source, tab, target, in UTF-8.
+Each line contains a source, a tab and a target, in UTF-8.
 
-Changed from the original: the strings were aligned by key; line breaks, tabs and runs of spaces
-became single spaces; empty and untranslated strings, repetitions, and strings that refer to
-others were left out. `valid.tsv` and `test.tsv` are whole integrations, chosen by a hash of their
-names, without any string whose source or target occurs in `train.tsv` after folding case, digits,
-punctuation and placeholders. `manifest.json` has the counts, and the SHA-256 of the wheel and of
-every file.
+Changes to the original: the strings were aligned by key. Line breaks, tabs and runs of spaces
+became single spaces. Empty and untranslated strings, repetitions, and references to other strings
+were left out. `valid.tsv` and `test.tsv` contain whole integrations, which were selected by a hash
+of their names, without any string whose source or target occurs in `train.tsv` after folding case,
+digits, punctuation and placeholders. `manifest.json` contains the counts and the SHA-256 of the
+wheel and of every file.
 """

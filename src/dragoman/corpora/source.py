@@ -1,23 +1,25 @@
-"""What is said of a corpus before it is fetched, and while it is."""
+"""Description of a corpus, and the type of progress callbacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Called with what is being done now, each time that changes: "Reading en-de from ...".
+# Called at the beginning of each stage with its description, such as "Reading en-de from ...".
 OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusSource:
-    """What `dragoman corpus list` says about a corpus.
+    """Description of a corpus in `dragoman corpus list`.
 
     Attributes:
-        attribution: who made the texts.
-        languages: the codes that a pair SOURCE-TARGET may be made of, in either direction; none for a corpus that has
-            no languages to choose from.
-        download_bytes: what fetching it for the first time downloads; further language pairs download nothing.
-        training_pairs: how many pairs are made to train on unless another number is asked for; 0 for a corpus that has
-            as many as it has.
+        name: Name of the corpus.
+        description: Content and size.
+        licence: Licence of the texts.
+        attribution: Authors of the texts.
+        languages: Language codes of which a pair SOURCE-TARGET may consist, in either direction; empty if the corpus
+            has no choice of languages.
+        download_bytes: Size of the first download; other language pairs need no further download.
+        training_pairs: Default number of training pairs of a generated corpus; 0 for other corpora.
     """
 
     name: str
@@ -30,4 +32,4 @@ class CorpusSource:
 
 
 def no_progress(message: str) -> None:
-    """Report nothing."""
+    """Ignore the message; the default progress callback."""

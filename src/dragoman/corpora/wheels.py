@@ -1,4 +1,4 @@
-"""The files in a wheel, read without installing it and without trusting it."""
+"""Reading of files in an untrusted wheel without installing it."""
 
 import zipfile
 import zlib
@@ -8,29 +8,37 @@ from pathlib import Path
 
 from dragoman.errors import CorpusError, UserError
 
-# Several times what the largest file that we read needs: a guard against files made to exhaust memory.
+# Limit against files made to exhaust memory: several times the size of the largest file that is needed.
 _MAX_MEMBER_BYTES = 16_000_000
 
 
 @contextmanager
 def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive; damage that shows while it is open is raised as CorpusError."""
+    """Open a wheel as an archive inside a `with` block.
+
+    Raises:
+        CorpusError: the wheel is damaged; also for errors that occur inside the block.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except UserError:
         raise
-    # ValueError: not what the file should be (JSON, UTF-8). RuntimeError: encrypted, nested too deep.
+    # ValueError: invalid content (JSON, UTF-8). RuntimeError: encrypted, or nested too deeply.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
-        raise CorpusError(f"{path}: a damaged wheel ({error}); fetch it anew") from error
+        raise CorpusError(f"{path}: a damaged wheel ({error}); download it again") from error
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The content of one file; ValueError when it is suspiciously large or compressed in no usual way."""
+    """Return the content of a file in a wheel.
+
+    Raises:
+        ValueError: the file is too large, or is compressed by a method that wheels do not use.
+    """
     member = archive.getinfo(name)
     if member.file_size > _MAX_MEMBER_BYTES:
         raise ValueError(f"{name} is too large")
-    # Other methods may be missing from this Python, and fail in ways of their own.
+    # Other methods may not be available in this Python and raise other errors.
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is compressed by a method that wheels do not use")
     return archive.read(name)

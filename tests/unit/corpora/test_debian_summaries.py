@@ -1,4 +1,4 @@
-"""Debian's descriptions: apt's lists, made up here, to pairs of long and short."""
+"""Debian's descriptions: artificial lists of apt, converted to pairs of long and short descriptions."""
 
 import json
 import re
@@ -19,7 +19,7 @@ RELEASE = "http://debian.example.org/debian someday/main"
 
 
 def packages(*entries: tuple[str, str]) -> AptList:
-    """What is built from which source; a package whose name is that of its source has no such field."""
+    """Return a list of packages and their source packages; "" if a package has the name of its source package."""
     stanzas = [f"Package: {p}\n" + (f"Source: {s}\n" if s else "") + "Description: short\n" for p, s in entries]
     return AptList(kind="Packages", name=f"{RELEASE} amd64 Packages", content="\n".join(stanzas).encode())
 
@@ -30,12 +30,12 @@ def descriptions(*entries: tuple[str, str]) -> AptList:
 
 
 def word(number: int) -> str:
-    """A word for each number, without digits, which fold() would take for each other."""
+    """Return a different word for each number, without digits, because fold() makes all numbers equal."""
     return "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
 def many_sources(count: int) -> list[AptList]:
-    """Of each source a program and its data, whose long descriptions begin in the same way."""
+    """Return lists with a program and its data for each source; their long descriptions have the same beginning."""
     built, described = [], []
     for name in map(word, range(count)):
         built += [(f"{name}x", ""), (f"{name}x-data", f"{name}x (1.0-2)")]
@@ -67,7 +67,7 @@ def read(path: Path) -> list[Pair]:
         ("\n a", Pair("a", "")),
     ],
 )
-def test_long_and_short(description: str, expected: Pair) -> None:
+def test_descriptions_are_split_into_long_and_short(description: str, expected: Pair) -> None:
     assert split_description(description) == expected
 
 
@@ -76,11 +76,11 @@ def test_long_and_short(description: str, expected: Pair) -> None:
     [("gcc-12", "gcc"), ("gcc-12-cross", "gcc-cross"), ("python3.11", "python"), ("0ad", "ad"), ("2048", "2048"),
      ("llvm-toolchain-14", "llvm-toolchain"), ("linux", "linux")],
 )  # fmt: skip
-def test_families(source: str, expected: str) -> None:
+def test_the_family_of_a_source_package(source: str, expected: str) -> None:
     assert family(source) == expected
 
 
-def test_descriptions_are_joined_with_their_sources() -> None:
+def test_descriptions_are_grouped_by_source_package() -> None:
     lists = [
         descriptions(("gcc-12", "compiler\n One."), ("cpp-13", "preprocessor\n Two."), ("vim", "editor\n Three.")),
         packages(("gcc-12", ""), ("cpp-13", "gcc-13 (13.2-1)"), ("vim", "")),
@@ -100,7 +100,7 @@ def test_what_is_left_out_is_counted() -> None:
     assert left_out == {"no long description": 2, "control characters": 1, "repeated in its family": 1}
 
 
-def test_a_list_that_is_not_utf8() -> None:
+def test_a_list_that_is_not_utf8_is_refused() -> None:
     bad = AptList(kind="Translations", name="somewhere", content=b"Package: a\nDescription-en: \xff\n")
     with pytest.raises(UserError, match="somewhere is not UTF-8"):
         extract([bad])
@@ -118,7 +118,7 @@ def test_a_fetched_corpus(tmp_path: Path) -> None:
     parts = {part: read(files.directory / f"{part}.tsv") for part in files.pairs}
     assert {part: len(pairs) for part, pairs in parts.items()} == files.pairs
     assert sum(files.pairs.values()) + sum(files.left_out.values()) == 300
-    # A program and its data stay together in training; of those held out, one is enough.
+    # The training data contains both the program and its data; the held-out parts contain only one of them.
     assert len(parts["train"]) == 2 * len({long.split(" ¶ ")[0] for long, _ in parts["train"]})
     seen = {fold(text) for long, short in parts["train"] for text in (long.split(" ¶ ")[0], short)}
     for long, short in parts["valid"] + parts["test"]:
@@ -126,11 +126,11 @@ def test_a_fetched_corpus(tmp_path: Path) -> None:
             assert text not in seen
             seen.add(text)
     manifest = json.loads((files.directory / "manifest.json").read_bytes())
-    assert [each["name"] for each in manifest["lists"]] == [each.name for each in reversed(lists)]
+    assert [entry["name"] for entry in manifest["lists"]] == [apt_list.name for apt_list in reversed(lists)]
     assert f"{RELEASE} Translation-en" in (files.directory / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_same_lists_are_the_same_corpus_and_others_are_another(tmp_path: Path) -> None:
+def test_equal_lists_give_the_same_corpus_and_other_lists_another(tmp_path: Path) -> None:
     lists = many_sources(150)
     first = fetch_from(tmp_path / "first", lambda: lists)
     second = fetch_from(tmp_path / "second", lambda: lists[::-1])
@@ -141,7 +141,7 @@ def test_the_same_lists_are_the_same_corpus_and_others_are_another(tmp_path: Pat
         fetch_from(tmp_path / "first", lambda: many_sources(151))
 
 
-def test_too_few_descriptions(tmp_path: Path) -> None:
+def test_too_few_descriptions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="too few descriptions"):
         fetch_from(tmp_path, lambda: many_sources(2))
     assert list(tmp_path.iterdir()) == []
@@ -163,7 +163,7 @@ def target(kind: str, file: Path, language: str = "") -> str:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a made-up apt-get and apt-helper, which alone are found."""
+    """Return a folder for a fake apt-get and apt-helper; PATH contains nothing else."""
     monkeypatch.setenv("PATH", str(tmp_path))
     program(tmp_path / "helper", '[ "$1" = cat-file ] && exec /bin/cat "$2"')
     return tmp_path
@@ -171,10 +171,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def have_lists(machine: Path, targets: Sequence[str]) -> None:
     (machine / "targets").write_text("\n".join(targets), encoding="utf-8")
-    program(machine / "apt-get", f'echo "$@" > {machine}/asked; exec /bin/cat {machine}/targets')
+    program(machine / "apt-get", f'echo "$@" > {machine}/arguments; exec /bin/cat {machine}/targets')
 
 
-def test_lists_are_read_by_apt_itself(machine: Path) -> None:
+def test_lists_are_read_by_the_commands_of_apt(machine: Path) -> None:
     for name in ("Packages", "Translation-en"):
         (machine / name).write_bytes(name.encode() + b"\xc3\xa4")
     german, contents = target("Translations", machine / "no", "de"), target("Contents-deb", machine / "no")
@@ -191,10 +191,12 @@ def test_lists_are_read_by_apt_itself(machine: Path) -> None:
         AptList(kind="Packages", name=f"{RELEASE} Packages", content="Packagesä".encode()),
         AptList(kind="Translations", name=f"{RELEASE} Translation-en", content="Translation-enä".encode()),
     ]
-    assert (machine / "asked").read_text(encoding="utf-8") == ("-o Acquire::Languages=en indextargets Origin: Debian\n")
+    assert (machine / "arguments").read_text(encoding="utf-8") == (
+        "-o Acquire::Languages=en indextargets Origin: Debian\n"
+    )
 
 
-def test_no_descriptions(machine: Path, tmp_path: Path) -> None:
+def test_missing_descriptions_are_an_error(machine: Path, tmp_path: Path) -> None:
     for targets in ([], [target("Packages", machine / "Packages")]):
         have_lists(machine, targets)
         with pytest.raises(UserError, match=re.escape("apt-get -o Acquire::Languages=en update")):
@@ -202,12 +204,12 @@ def test_no_descriptions(machine: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_no_apt(machine: Path, tmp_path: Path) -> None:
+def test_a_missing_apt_is_an_error(machine: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"apt-get cannot be run.*on a Debian machine"):
         fetch("debian-summaries", tmp_path / "out")
 
 
-def test_apt_that_fails(machine: Path, tmp_path: Path) -> None:
+def test_a_failure_of_apt_is_an_error(machine: Path, tmp_path: Path) -> None:
     program(machine / "apt-get", "echo E: broken sources >&2; exit 100")
     with pytest.raises(UserError, match=r"(?s)indextargets.* failed: E: broken sources.*update"):
         read_apt_lists(str(machine / "helper"))
