@@ -508,14 +508,14 @@ def test_a_changed_folder_is_never_overwritten(
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{}", b"\xff", b"[" * 200_000])
 def test_a_folder_with_another_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(content)
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         find(tmp_path, {"corpus": "home-assistant"})
 
 
 def test_a_file_in_place_of_the_folder_is_refused(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "home-assistant").mkdir()
     (tmp_path / "home-assistant" / "en-de").write_bytes(b"mine")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         fetch("home-assistant", tmp_path, pair="en-de", wheel=wheel)
     (tmp_path / "other").write_bytes(b"mine")
     with pytest.raises(UserError, match="cannot be written"):
