@@ -85,11 +85,7 @@ def main() -> None:
         f"{version('phonetisaurus')}, torch {version('torch')}, Python {platform.python_version()}"
     )
     print(f"of {len(seen):,} words of training, {last} has {seen_wrong:.1f} % wrong")
-    wrong = {
-        comparison.system: comparison.score
-        for comparison in found.comparisons
-        if comparison.metric == "sequence error rate"
-    }
+    wrong = {result.system: result.value for result in found.results if result.metric == "sequence error rate"}
     print(
         json.dumps(
             {"ratio": wrong[PEER] / wrong[last], "words_wrong": wrong, "words": len(words), "seen_wrong": seen_wrong}

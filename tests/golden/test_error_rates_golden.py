@@ -1,6 +1,6 @@
-"""Error rates, accuracies and ROUGE worked out by hand, and how they are printed.
+"""Error rates, accuracies and ROUGE computed by hand, and their tables.
 
-A changed figure here is a changed meaning of every score that was ever reported.
+If a value in this file has to change, metrics reported earlier can no longer be compared with new ones.
 """
 
 from dataclasses import asdict
@@ -14,19 +14,19 @@ from dragoman.evaluation.rouge import summary_metrics
 RAPIDFUZZ = version("rapidfuzz")
 ROUGE_SCORE = version("rouge-score")
 
-# Output, references, and what is counted: edits, symbols, matching, positions, wrong.
+# Output, references, and counts: edits, symbols, matching, positions, wrong.
 CASES = [
-    # A symbol is missing from the first, one too many for the second: as near, and the longer reference counts.
+    # Both references have a distance of one edit; the longer reference is used.
     ("a b c", ["a b", "a b c d"], Counts(1, 4, 3, 4, 1)),
-    # One symbol is missing at the beginning: one edit, but no position is right.
+    # One symbol is missing at the beginning: one edit, but no position is correct.
     ("b c d", ["a b c d"], Counts(1, 4, 0, 4, 1)),
-    # The second is two substitutions away, the first three edits.
+    # The second reference has a distance of two substitutions, the first of three edits.
     ("a x y d e", ["a d e f", "a b c d e"], Counts(2, 5, 3, 5, 1)),
     ("AH N D", ["AE N D", "AH N D", "AH N"], Counts(0, 3, 3, 3, 0)),
     ("", ["a b"], Counts(2, 2, 0, 2, 1)),
     ("x y z", [""], Counts(3, 0, 0, 3, 1)),
     ("", [""], Counts(0, 0, 0, 0, 0)),
-    # An output that equals one reference is right, though another is as long.
+    # An output that equals one of its references is correct.
     ("a b", ["c d", "a  b "], Counts(0, 2, 2, 2, 0)),
 ]
 OUTPUTS = [output for output, _, _ in CASES]
@@ -39,9 +39,9 @@ def test_counts_by_hand(output: str, references: list[str], expected: Counts) ->
 
 
 def test_rates_by_hand() -> None:
-    scores = symbol_metrics(OUTPUTS, REFERENCES, [""] * len(CASES))
-    # Edits 1 + 1 + 2 + 2 + 3 of symbols 4 + 4 + 5 + 3 + 2 + 2; matching 3 + 3 + 3 + 2 of positions 4+4+5+3+2+3+2.
-    assert asdict(scores.rates) == pytest.approx(
+    metrics = symbol_metrics(OUTPUTS, REFERENCES, [""] * len(CASES))
+    # Edits 1 + 1 + 2 + 2 + 3, symbols 4 + 4 + 5 + 3 + 2 + 2; matching 3 + 3 + 3 + 2, positions 4+4+5+3+2+3+2.
+    assert asdict(metrics.rates) == pytest.approx(
         {
             "symbol_error_rate": 100 * 9 / 20,
             "sequence_error_rate": 100 * 5 / 8,
@@ -51,10 +51,10 @@ def test_rates_by_hand() -> None:
             "symbols": 20,
         }
     )
-    assert scores.signature == f"nrefs:var|case:mixed|tok:space|ref:nearest|lib:rapidfuzz|version:{RAPIDFUZZ}"
+    assert metrics.signature == f"nrefs:var|case:mixed|tok:space|ref:nearest|lib:rapidfuzz|version:{RAPIDFUZZ}"
 
 
-def test_rates_that_have_nothing_to_divide_by() -> None:
+def test_rates_without_symbols() -> None:
     nothing = symbol_metrics(["", ""], [[""], ["", " "]], ["a", "b"]).rates
     assert (nothing.symbol_error_rate, nothing.symbol_accuracy) == (None, None)
     assert (nothing.sequence_error_rate, nothing.sequence_accuracy) == (0, 100)
@@ -66,10 +66,10 @@ def test_rates_that_have_nothing_to_divide_by() -> None:
 def test_a_table_by_length() -> None:
     sources = ["a " * length for length in (41, 50, 100, 101, 400, 300)]
     references = [[source] for source in sources]
-    # At length 50 one of the symbols is wrong; at 300 half are missing; at 400 there are as many too many.
+    # At length 50, one symbol is wrong; at 300, half of them are missing; at 400, there are 400 additional symbols.
     outputs = [*sources[:1], "a " * 49 + "b", *sources[2:4], "a " * 800, "a " * 150]
-    scores = symbol_metrics(outputs, references, sources)
-    assert scores.details() == (
+    metrics = symbol_metrics(outputs, references, sources)
+    assert metrics.details() == (
         "source symbols  sequences  symbol errors  symbol accuracy  sequence accuracy\n"
         "41 to 50                2         1.10 %          98.90 %            50.00 %\n"
         "51 to 100               1         0.00 %         100.00 %           100.00 %\n"
@@ -84,11 +84,11 @@ def test_a_table_by_length() -> None:
     ]
 
 
-def test_symbols_compared() -> None:
+def test_the_table_of_a_significance_test() -> None:
     outputs, references = ["a b", "a c"] * 20, [["a b"]] * 40
     result = compare_symbols(references, "first", {"second": ["a b"] * 40, "first": outputs}, samples=200, seed=1)
     assert result.table() == (
-        "metric               system   score     95 % interval  difference     95 % interval      p\n"
+        "metric               system   value     95 % interval  difference     95 % interval      p\n"
         "symbol error rate    first    25.00    16.25 to 32.50\n"
         "symbol error rate    second    0.00      0.00 to 0.00      -24.69  -32.50 to -16.25  0.005\n"
         "sequence error rate  first    50.00    32.50 to 65.00\n"
@@ -103,11 +103,11 @@ def test_symbols_compared() -> None:
 # Summary, references, and precision and recall of ROUGE-1, ROUGE-2, ROUGE-L.
 SUMMARIES = [
     ("the cat sat", ["the cat sat down"], (1, 3 / 4), (1, 2 / 3), (1, 3 / 4)),
-    # The same words in another order; "the cat" is left of the pairs and of the longest subsequence.
+    # The same words in another order: the common bigram and the longest common subsequence are "the cat".
     ("sat the cat", ["the cat sat down"], (1, 3 / 4), (1 / 2, 1 / 3), (2 / 3, 2 / 4)),
-    # Case, punctuation and endings (of words of more than three letters) do not count.
+    # Case, punctuation and endings (of words of more than three letters) are ignored.
     ("Running: dogs!", ["runs dog", "nothing"], (1, 1), (1, 1), (1, 1)),
-    # A word that the reference has once counts once.
+    # A word that occurs once in the reference is counted once.
     ("the the", ["the end"], (1 / 2, 1 / 2), (0, 0), (1 / 2, 1 / 2)),
     ("", ["the end"], (0, 0), (0, 0), (0, 0)),
     ("the end", [""], (0, 0), (0, 0), (0, 0)),
@@ -126,34 +126,34 @@ def test_rouge_by_hand(
     two: tuple[float, float],
     longest: tuple[float, float],
 ) -> None:
-    scores = summary_metrics([summary], [references], ["a source"], samples=1)
+    metrics = summary_metrics([summary], [references], ["a source"], samples=1)
     expected = {"rouge1": one, "rouge2": two, "rougeL": longest}
-    assert scores.rouge.keys() == expected.keys()
+    assert metrics.rouge.keys() == expected.keys()
     for name, (precision, recall) in expected.items():
-        found = {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1(precision, recall)}
-        assert asdict(scores.rouge[name]) == pytest.approx(found)
+        values = {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1(precision, recall)}
+        assert asdict(metrics.rouge[name]) == pytest.approx(values)
 
 
-def test_summaries_beside_the_lead() -> None:
+def test_summaries_compared_with_the_lead() -> None:
     sources = ["A small editor for large files, with many windows.", "Library of fast sorting routines in plain C"]
     references = [["editor for large files"], ["fast sorting", "sorting routines in C"]]
-    # The references have 4, 2 and 4 words: 10 / 3, of which the lead takes 3.
-    scores = summary_metrics(["editor for files", "sorting"], references, sources, system="ours", samples=100, seed=1)
-    assert scores.lead_words == 3
+    # The references have 4, 2 and 4 words: the mean is 10 / 3, so the lead has 3 words.
+    metrics = summary_metrics(["editor for files", "sorting"], references, sources, system="ours", samples=100, seed=1)
+    assert metrics.lead_words == 3
     # "A small editor": p 1/3, r 1/4. "Library of fast": against "fast sorting" p 1/3, r 1/2.
-    assert scores.lead["rouge1"].f1 == pytest.approx(100 * (2 / 7 + 2 / 5) / 2)
+    assert metrics.lead["rouge1"].f1 == pytest.approx(100 * (2 / 7 + 2 / 5) / 2)
     # p 1, r 3/4; p 1, r 1/2 against "fast sorting".
-    assert scores.rouge["rouge1"].f1 == pytest.approx(100 * (6 / 7 + 2 / 3) / 2)
-    assert scores.signature == f"nrefs:var|case:lc|tok:rouge|stem:porter|lib:rouge-score|version:{ROUGE_SCORE}"
-    assert scores.details() == (
-        "metric   system  score   95 % interval  difference   95 % interval      p\n"
+    assert metrics.rouge["rouge1"].f1 == pytest.approx(100 * (6 / 7 + 2 / 3) / 2)
+    assert metrics.signature == f"nrefs:var|case:lc|tok:rouge|stem:porter|lib:rouge-score|version:{ROUGE_SCORE}"
+    assert metrics.details() == (
+        "metric   system  value   95 % interval  difference   95 % interval      p\n"
         "ROUGE-1  (lead)  34.29  28.57 to 40.00\n"
         "ROUGE-1  ours    76.19  66.67 to 85.71      +41.30  26.67 to 57.14  0.010\n"
         "ROUGE-2  (lead)   0.00    0.00 to 0.00\n"
         "ROUGE-2  ours    20.00   0.00 to 40.00      +19.20   0.00 to 40.00  0.228\n"
         "ROUGE-L  (lead)  34.29  28.57 to 40.00\n"
         "ROUGE-L  ours    76.19  66.67 to 85.71      +41.30  26.67 to 57.14  0.010\n"
-        f"ROUGE: {scores.signature}\n"
+        f"ROUGE: {metrics.signature}\n"
         "paired bootstrap: 2 sentences, 100 samples, seed 1; p two-sided\n"
-        "(lead): the first 3 words of the source, as many as the mean reference has"
+        "(lead): the first 3 words of the source, the mean length of the references"
     )

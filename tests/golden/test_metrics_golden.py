@@ -1,6 +1,6 @@
-"""Scores worked out by hand, and the signatures they are stated with.
+"""Metrics computed by hand, and their signatures.
 
-A changed figure here is a changed meaning of every score that was ever reported.
+If a value in this file has to change, metrics reported earlier can no longer be compared with new ones.
 """
 
 import math
@@ -16,7 +16,7 @@ REFERENCES = ["the cat sat on the mat", "there is a dog in our garden"]
 
 
 def test_bleu_by_hand() -> None:
-    # n-grams that match, of those there are: 6 + 7 words, the lengths are equal: no brevity penalty.
+    # Matching n-grams / n-grams of 6 + 7 words. The lengths are equal, so there is no brevity penalty.
     precisions = [(5 + 6) / 13, (3 + 4) / 11, (2 + 3) / 9, (1 + 2) / 7]
     expected = 100 * math.prod(precisions) ** 0.25
     assert translation_metrics(HYPOTHESES, REFERENCES).bleu == pytest.approx(expected)
@@ -24,16 +24,16 @@ def test_bleu_by_hand() -> None:
 
 
 def test_brevity_penalty_by_hand() -> None:
-    # Every n-gram matches, but 4 words stand for 6.
-    scores = translation_metrics(["the cat sat on"], ["the cat sat on the mat"])
-    assert scores.bleu == pytest.approx(100 * math.exp(1 - 6 / 4))
+    # Every n-gram matches, but there are 4 words instead of 6.
+    metrics = translation_metrics(["the cat sat on"], ["the cat sat on the mat"])
+    assert metrics.bleu == pytest.approx(100 * math.exp(1 - 6 / 4))
 
 
 def test_chrf_by_hand() -> None:
-    # Without spaces: 3 characters of 4, recall 3/4, precision 3/3; then 2 pairs of 3, 1 triple of 2.
+    # Without spaces: recall 3/4 and precision 3/3 for characters; recall 2/3 for bigrams and 1/2 for trigrams.
     precision = 1.0
     recall = (3 / 4 + 2 / 3 + 1 / 2) / 3
-    # Orders 4 to 6 do not count: one of the two texts has no such n-gram.
+    # Orders 4 to 6 are ignored, because one of the texts has no such n-grams.
     expected = 100 * 5 * precision * recall / (4 * precision + recall)
     assert translation_metrics(["ab c"], ["ab cd"]).chrf == pytest.approx(expected)
 
@@ -59,7 +59,7 @@ def test_bootstrap_table() -> None:
     result = paired_bootstrap(REFERENCES * 10, HYPOTHESES * 10, {"perfect": REFERENCES * 10}, samples=200, seed=1)
     installed = version("sacrebleu")
     assert result.table() == (
-        "metric  system       score     95 % interval  difference   95 % interval      p\n"
+        "metric  system       value     95 % interval  difference   95 % interval      p\n"
         "BLEU    (baseline)   59.84    57.64 to 61.79\n"
         "BLEU    perfect     100.00  100.00 to 100.00      +40.17  38.21 to 42.36  0.005\n"
         "chrF2   (baseline)   68.78    67.78 to 69.66\n"

@@ -1,1 +1,1 @@
-"""Scores of translations: strings and numbers only, no tensors."""
+"""Metrics of outputs compared with references, and significance tests; computed from strings and numbers only."""

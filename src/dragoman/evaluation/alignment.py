@@ -1,8 +1,8 @@
-"""Which word is a translation of which: Pharaoh pairs, and how well they agree with a reference.
+"""Word alignments in Pharaoh format, and their metrics against a reference.
 
-A pair "3-5" joins the source's word 3 and the target's word 5; both count from 0, words are what is between
-spaces. In a reference "3-5" is sure and "3?5" (or "3p5") possible (Och and Ney, "A Systematic Comparison of Various
-Statistical Alignment Models", 2003).
+A link "3-5" connects word 3 of the source with word 5 of the target; both are counted from 0, and words are separated
+by spaces. In a reference, "3-5" is a sure link and "3?5" (or "3p5") a possible link (Och and Ney, "A Systematic
+Comparison of Various Statistical Alignment Models", 2003).
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from dataclasses import dataclass
 
 from dragoman.errors import CorpusError
 
+# Index of a source word and index of a target word.
 Link = tuple[int, int]
 _LINK = re.compile("([0-9]{1,9})([-?p])([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Links that should be there, and links that may be: `possible` contains `sure`."""
+    """Reference alignment of a sentence.
+
+    Attributes:
+        sure: Links that a correct alignment must contain.
+        possible: Links that a correct alignment may contain, including the sure ones.
+    """
 
     sure: frozenset[Link]
     possible: frozenset[Link]
@@ -27,12 +33,15 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentMetrics:
-    """Agreement with a reference, over all sentences (Och and Ney 2003, section 4).
+    """Agreement of alignments with references, over all sentences (Och and Ney, 2003, section 4).
 
-    precision   links found that are possible, of those found
-    recall      sure links that are found, of the sure ones
-    error_rate  AER: 1 - (found and sure + found and possible) / (found + sure); 0 is best
-    links       how many were found
+    A is the set of links, S the set of sure links and P the set of possible links of the references.
+
+    Attributes:
+        precision: Link precision, |A ∩ P| / |A|; 0 to 1, higher is better.
+        recall: Link recall, |A ∩ S| / |S|; 0 to 1, higher is better.
+        error_rate: Alignment error rate (AER), 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|); 0 to 1, lower is better.
+        links: |A|.
     """
 
     precision: float
@@ -41,28 +50,44 @@ class AlignmentMetrics:
     links: int
 
 
-def alignment_metrics(found: Sequence[Collection[Link]], references: Sequence[Reference]) -> AlignmentMetrics:
-    """Score the links of each sentence against its reference."""
-    assert len(found) == len(references)
-    links = sure = found_sure = found_possible = 0
-    for these, reference in zip(found, references, strict=True):
-        distinct = set(these)
+def alignment_metrics(alignments: Sequence[Collection[Link]], references: Sequence[Reference]) -> AlignmentMetrics:
+    """Return the metrics of alignments against references.
+
+    Args:
+        alignments: Links of each sentence.
+        references: Reference of each sentence.
+
+    Example:
+        >>> [reference] = read_references(["0-0 1?1"], "reference.txt")
+        >>> metrics = alignment_metrics([[(0, 0), (2, 1)]], [reference])
+        >>> metrics.precision, metrics.recall
+        (0.5, 1.0)
+    """
+    assert len(alignments) == len(references)
+    links = sure = correct_sure = correct_possible = 0
+    for alignment, reference in zip(alignments, references, strict=True):
+        distinct = set(alignment)
         links += len(distinct)
         sure += len(reference.sure)
-        found_sure += len(distinct & reference.sure)
-        found_possible += len(distinct & reference.possible)
+        correct_sure += len(distinct & reference.sure)
+        correct_possible += len(distinct & reference.possible)
     return AlignmentMetrics(
-        precision=found_possible / links if links else 1.0,
-        recall=found_sure / sure if sure else 1.0,
-        error_rate=1 - (found_sure + found_possible) / (links + sure) if links + sure else 0.0,
+        precision=correct_possible / links if links else 1.0,
+        recall=correct_sure / sure if sure else 1.0,
+        error_rate=1 - (correct_sure + correct_possible) / (links + sure) if links + sure else 0.0,
         links=links,
     )
 
 
 def read_references(lines: Iterable[str], where: str) -> list[Reference]:
-    """A reference for each line of a file `where`.
+    """Parse one reference alignment per line.
 
-    Raises CorpusError with the line for what is no link.
+    Args:
+        lines: The lines.
+        where: Name of the file, for messages.
+
+    Raises:
+        CorpusError: a line contains something other than links; the message names file and line.
     """
     references = []
     for number, line in enumerate(lines, 1):
@@ -71,7 +96,7 @@ def read_references(lines: Iterable[str], where: str) -> list[Reference]:
             match = _LINK.fullmatch(text)
             if match is None:
                 raise CorpusError(
-                    f"{where}:{number}: {text!r} is no link; write 0-0 for a sure one, 0?0 for a possible one"
+                    f"{where}:{number}: {text!r} is not a link; use 0-0 for a sure link, 0?0 for a possible link"
                 )
             link = (int(match[1]), int(match[3]))
             possible.add(link)
@@ -82,12 +107,17 @@ def read_references(lines: Iterable[str], where: str) -> list[Reference]:
 
 
 def pharaoh(links: Iterable[Link]) -> str:
-    """The links of a sentence as text, in order."""
+    """Return the links of a sentence in Pharaoh format, sorted.
+
+    Example:
+        >>> pharaoh([(1, 1), (0, 2)])
+        '0-2 1-1'
+    """
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
 def diagonal(source_words: int, target_words: int) -> list[Link]:
-    """Each target word with the source word at the same place of its sentence: what anything must beat."""
+    """Return links of each target word to the source word at the same relative position, as a baseline."""
     return [
         (round(target * (source_words - 1) / max(1, target_words - 1)), target)
         for target in range(target_words)
@@ -96,19 +126,28 @@ def diagonal(source_words: int, target_words: int) -> list[Link]:
 
 
 def words(line: str) -> list[str]:
-    """What stands between spaces."""
+    """Return the words of a line, which are separated by spaces."""
     return [word for word in line.split(" ") if word]
 
 
-def partial_alignment_metrics(found: Sequence[Collection[Link]], known: Sequence[frozenset[Link]]) -> AlignmentMetrics:
-    """Score the links of each sentence where only some of its words' links are known: by those of these words alone."""
+def partial_alignment_metrics(
+    alignments: Sequence[Collection[Link]], references: Sequence[frozenset[Link]]
+) -> AlignmentMetrics:
+    """Return the metrics of alignments against references that contain the links of some words only.
+
+    Links between words that do not occur in the reference are ignored.
+
+    Args:
+        alignments: Links of each sentence.
+        references: Sure links of some words of each sentence.
+    """
     return alignment_metrics(
-        [touching(links, these) for links, these in zip(found, known, strict=True)],
-        [Reference(these, these) for these in known],
+        [links_of_words_in(reference, alignment) for alignment, reference in zip(alignments, references, strict=True)],
+        [Reference(reference, reference) for reference in references],
     )
 
 
-def touching(links: Iterable[Link], known: Collection[Link]) -> list[Link]:
-    """The links of words that some link in `known` is of."""
-    sources, targets = {source for source, _ in known}, {target for _, target in known}
+def links_of_words_in(reference: Collection[Link], links: Iterable[Link]) -> list[Link]:
+    """Return the links whose source word or target word occurs in a link of `reference`."""
+    sources, targets = {source for source, _ in reference}, {target for _, target in reference}
     return [link for link in links if link[0] in sources or link[1] in targets]

@@ -1,7 +1,7 @@
-"""How far sequences of symbols are from their references: error rates, accuracies, and both by length.
+"""Metrics of sequences of symbols against references: error rates and accuracies, overall and by source length.
 
-Symbols are what white space separates: letters to copy, digits of a sum, phonemes. For pronunciations the symbol error
-rate is the phoneme error rate (PER) and the sequence error rate the word error rate (WER).
+Symbols are separated by white space: letters to copy, digits of a sum, phonemes. For pronunciations, the symbol error
+rate is the phoneme error rate (PER) and the sequence error rate is the word error rate (WER).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,21 +19,22 @@ from dragoman.evaluation.references import References, check_references, group_r
 from dragoman.evaluation.significance import SAMPLES, SEED, BootstrapResult, Significance, percentage, resample
 from dragoman.evaluation.tables import aligned
 
-# Rows of the table by length, when nobody says where to cut.
+# Maximum number of rows of the table by length, if no bounds are given.
 ROWS = 4
 
 
 class Counts(NamedTuple):
-    """What is counted of one output o and its nearest reference r; counts of outputs add up.
+    """Counts for an output o and its nearest reference r; the counts of several outputs are added.
 
-    The nearest reference is the one with the fewest edits; among equals the longest, then the first.
+    The nearest reference is the one with the fewest edits; of several such references the longest, and then the first.
 
-    edits      insertions, deletions and substitutions that turn o into r, at least (Levenshtein, 1966)
-    symbols    |r|
-    matching   positions i <= min(|o|, |r|) with o_i = r_i
-    positions  max(|o|, |r|): a symbol that is missing and one too many make a wrong position each
-    wrong      1 if o equals no reference, else 0
-    sequences  1
+    Attributes:
+        edits: Minimum number of insertions, deletions and substitutions that turn o into r (Levenshtein, 1966).
+        symbols: |r|.
+        matching: Number of positions i <= min(|o|, |r|) with o_i = r_i.
+        positions: max(|o|, |r|); so each missing or additional symbol is a wrong position.
+        wrong: 1 if o equals no reference, else 0.
+        sequences: 1.
     """
 
     edits: int
@@ -45,36 +46,40 @@ class Counts(NamedTuple):
 
 
 def count_errors(output: str, references: References) -> Counts:
-    """Compare an output with its references, of which there is at least one."""
+    """Return the counts for an output and its references, of which there is at least one.
+
+    Example:
+        >>> count_errors("F AO R", ["F AO R", "F OW R"]).edits
+        0
+    """
     o = output.split()
     candidates = [reference.split() for reference in references]
-    edits, _, nearest = min((Levenshtein.distance(o, r), -len(r), place) for place, r in enumerate(candidates))
+    edits, _, nearest = min((Levenshtein.distance(o, r), -len(r), index) for index, r in enumerate(candidates))
     r = candidates[nearest]
     return Counts(
         edits=edits,
         symbols=len(r),
-        matching=sum(said == wanted for said, wanted in zip(o, r, strict=False)),
+        matching=sum(symbol == expected for symbol, expected in zip(o, r, strict=False)),
         positions=max(len(o), len(r)),
-        # The nearest reference is equal if any is.
+        # If any reference equals the output, the nearest one does.
         wrong=int(edits > 0),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorRates:
-    """Rates over outputs, in per cent; None where there is nothing to divide by.
+    """Error rates and accuracies of outputs, in per cent; see `Counts` for the terms.
 
     Attributes:
-        symbol_error_rate: edits per 100 symbols of the nearest references (see `Counts`), lower is better; above 100
-            when an output is much too long. None if all these references are empty.
-        sequence_error_rate: the share of outputs that equal none of their references, lower is better.
-        symbol_accuracy: position by position, the share at which output and nearest reference have the same symbol,
-            higher is better. Positions run to the end of the longer of the two, so that what is missing or too much
-            counts as wrong; one symbol too many at the beginning makes all that follow wrong. None if all outputs and
-            references are empty.
+        symbol_error_rate: Edits per 100 symbols of the nearest references; lower is better. It exceeds 100 if outputs
+            are much too long. None if all nearest references are empty.
+        sequence_error_rate: Percentage of outputs that equal none of their references; lower is better.
+        symbol_accuracy: Percentage of positions at which output and nearest reference have the same symbol; higher is
+            better. Missing and additional symbols are wrong positions; after an additional symbol at the beginning,
+            all positions are usually wrong. None if all outputs and references are empty.
         sequence_accuracy: 100 - sequence_error_rate.
-        sequences: outputs that were counted.
-        symbols: symbols of the nearest references.
+        sequences: Number of outputs.
+        symbols: Number of symbols of the nearest references.
     """
 
     symbol_error_rate: float | None
@@ -85,8 +90,8 @@ class ErrorRates:
     symbols: int
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64]) -> "ErrorRates":
-        """The rates over outputs whose `Counts` are the rows of [N, 6], N at least 1."""
+    def from_counts(cls, counts: NDArray[np.int64]) -> "ErrorRates":
+        """Return the rates of N >= 1 outputs whose `Counts` are the rows of `counts` [N, 6]."""
         total = Counts(*counts.sum(axis=0).tolist())
         wrong = 100 * total.wrong / total.sequences
         return cls(
@@ -101,27 +106,33 @@ class ErrorRates:
 
 @dataclass(frozen=True, kw_only=True)
 class LengthGroup:
-    """The rates over the sources of `shortest` to `longest` symbols, both included."""
+    """Rates of the outputs whose sources have `shortest` to `longest` symbols, both inclusive."""
 
     shortest: int
     longest: int
     rates: ErrorRates
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for json.dump."""
+        """Return plain values for json.dump."""
         return {"shortest": self.shortest, "longest": self.longest, **asdict(self.rates)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolMetrics:
-    """Error rates over a test set, and by the length of the source; how they were computed."""
+    """Error rates of the outputs for a test set; a `Report`.
+
+    Attributes:
+        rates: Rates of all outputs.
+        by_length: Rates by length of the source.
+        signature: How the rates were computed.
+    """
 
     rates: ErrorRates
     by_length: tuple[LengthGroup, ...]
     signature: str
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for json.dump."""
+        """Return plain values for json.dump."""
         return {
             **asdict(self.rates),
             "by_length": [group.to_json() for group in self.by_length],
@@ -129,25 +140,25 @@ class SymbolMetrics:
         }
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Name, value, and how it was computed."""
+        """Return name, value, and how it was computed."""
         rates = self.rates
         return [
-            ("symbol error rate", f"{_shown(rates.symbol_error_rate)} %", self.signature),
-            ("sequence error rate", f"{_shown(rates.sequence_error_rate)} %", "outputs that equal no reference"),
-            ("symbol accuracy", f"{_shown(rates.symbol_accuracy)} %", "position by position"),
-            ("sequence accuracy", f"{_shown(rates.sequence_accuracy)} %", ""),
+            ("symbol error rate", f"{_formatted(rates.symbol_error_rate)} %", self.signature),
+            ("sequence error rate", f"{_formatted(rates.sequence_error_rate)} %", "outputs that equal no reference"),
+            ("symbol accuracy", f"{_formatted(rates.symbol_accuracy)} %", "position by position"),
+            ("sequence accuracy", f"{_formatted(rates.sequence_accuracy)} %", ""),
         ]
 
     def details(self) -> str:
-        """A table in plain text, a row for each group of lengths."""
+        """Return a plain-text table with a row for each group of source lengths."""
         header = ("source symbols", "sequences", "symbol errors", "symbol accuracy", "sequence accuracy")
         rows = [
             (
                 f"{group.shortest:,} to {group.longest:,}",
                 f"{group.rates.sequences:,}",
-                f"{_shown(group.rates.symbol_error_rate)} %",
-                f"{_shown(group.rates.symbol_accuracy)} %",
-                f"{_shown(group.rates.sequence_accuracy)} %",
+                f"{_formatted(group.rates.symbol_error_rate)} %",
+                f"{_formatted(group.rates.symbol_accuracy)} %",
+                f"{_formatted(group.rates.sequence_accuracy)} %",
             )
             for group in self.by_length
         ]
@@ -161,13 +172,23 @@ def symbol_metrics(
     *,
     length_bounds: Sequence[int] = (),
 ) -> SymbolMetrics:
-    """Score outputs[i], symbols separated by white space, against the nearest of references[i].
+    """Return the error rates of outputs, each compared with the nearest of its references.
 
-    `length_bounds` are the longest sources of the table's rows, in symbols; sources that are longer than all of them
-    make a last row. Without any, each row ends at twice the length of the one before (see `doubling_bounds`).
+    Args:
+        outputs: Outputs, whose symbols are separated by white space.
+        references: References of each output.
+        sources: Source of each output; only its number of symbols matters.
+        length_bounds: Largest source length in each row of the table by length, in symbols; longer sources are in an
+            additional row. If empty, each bound is twice the previous one, see `doubling_bounds`.
 
-    Raises CorpusError when the numbers of outputs and references differ or are zero, SettingsError when the bounds do
-    not rise from 1.
+    Raises:
+        CorpusError: the numbers of outputs and references differ or are zero.
+        SettingsError: the bounds are not increasing or not at least 1.
+
+    Example:
+        >>> metrics = symbol_metrics(["1 2 3", "4 4"], [["1 2 3"], ["4 5"]], ["3 2 1", "5 4"])
+        >>> metrics.rates.symbol_error_rate, metrics.rates.sequence_accuracy
+        (20.0, 50.0)
     """
     check_references("the outputs", outputs, references)
     assert len(sources) == len(outputs)
@@ -183,38 +204,47 @@ def symbol_metrics(
                 LengthGroup(
                     shortest=max(above + 1, int(lengths.min())),
                     longest=min(last, int(lengths.max())),
-                    rates=ErrorRates.of(counts[inside]),
+                    rates=ErrorRates.from_counts(counts[inside]),
                 )
             )
     return SymbolMetrics(
-        rates=ErrorRates.of(counts), by_length=tuple(groups), signature=_signature(number_of_references(references))
+        rates=ErrorRates.from_counts(counts),
+        by_length=tuple(groups),
+        signature=_signature(number_of_references(references)),
     )
 
 
 def exact_match(outputs: Sequence[str], pairs: Sequence[tuple[str, str]]) -> float:
-    """Per cent of outputs[i] that equal a reference of the source of pairs[i], apart from white space.
+    """Return the percentage of outputs that equal a reference of their source, ignoring differences in white space.
 
-    Pairs of one source are its several references; the source counts as often as there are such pairs.
+    Args:
+        outputs: Output for the source of each pair.
+        pairs: Pairs of a source and a reference. Several pairs with one source are its several references.
     """
     assert len(outputs) == len(pairs) > 0
     references = group_references(pairs)
-    right = sum(
+    correct = sum(
         any(output.split() == reference.split() for reference in references[source])
         for output, (source, _) in zip(outputs, pairs, strict=True)
     )
-    return 100 * right / len(outputs)
+    return 100 * correct / len(outputs)
 
 
 def check_length_bounds(length_bounds: Sequence[int]) -> None:
-    """Raise SettingsError unless the bounds rise from at least 1."""
+    """Raise SettingsError unless the bounds are increasing and at least 1."""
     if any(bound < 1 for bound in length_bounds) or any(a >= b for a, b in pairwise(length_bounds)):
-        raise SettingsError(f"length bounds must rise and be at least 1, got {' '.join(map(str, length_bounds))}")
+        raise SettingsError(f"length bounds must be increasing and at least 1, got {' '.join(map(str, length_bounds))}")
 
 
 def doubling_bounds(lengths: Sequence[int]) -> list[int]:
-    """At most four bounds, each half of the next, whose last is a round number and not below the longest length.
+    """Return at most four bounds for a table by length, each about half of the next.
 
-    Round are 1, 2, 4 and 8 times a power of ten: for lengths up to 397 the bounds are 50, 100, 200 and 400.
+    The last bound is the smallest number of the form 1, 2, 4 or 8 times a power of ten that is not less than the
+    largest length.
+
+    Example:
+        >>> doubling_bounds([3, 397])
+        [50, 100, 200, 400]
     """
     longest = max(lengths)
     power = 1
@@ -235,9 +265,18 @@ def compare_symbols(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Significance:
-    """Paired bootstrap of the error rates of systems, given as {name: outputs}, against the one named `baseline`.
+    """Return a paired bootstrap test of the error rates of systems against those of a baseline.
 
-    Raises CorpusError when numbers of outputs and references differ or are zero.
+    Args:
+        references: References of each source.
+        baseline: Name of the system that is the baseline.
+        systems: Outputs of each system by its name, including the baseline.
+        samples: Number of bootstrap samples.
+        seed: Seed of the samples.
+
+    Raises:
+        CorpusError: the numbers of outputs and references differ or are zero.
+        SettingsError: see `resample`.
     """
     for name, outputs in systems.items():
         check_references(f"the outputs of {name}", outputs, references)
@@ -247,13 +286,13 @@ def compare_symbols(
         "sequence error rate": ["wrong", "sequences"],
         "symbol accuracy": ["matching", "positions"],
     }
-    comparisons: list[BootstrapResult] = []
+    results: list[BootstrapResult] = []
     for metric, names in columns.items():
-        chosen = [Counts._fields.index(name) for name in names]
-        statistics = {name: table[:, chosen] for name, table in counts.items()}
-        comparisons += resample(metric, statistics, baseline, percentage, samples=samples, seed=seed)
+        indices = [Counts._fields.index(name) for name in names]
+        statistics = {name: table[:, indices] for name, table in counts.items()}
+        results += resample(metric, statistics, baseline, percentage, samples=samples, seed=seed)
     return Significance(
-        comparisons=tuple(comparisons),
+        results=tuple(results),
         signatures={"symbols": _signature(number_of_references(references))},
         sentences=len(references),
         samples=samples,
@@ -262,13 +301,13 @@ def compare_symbols(
 
 
 def _count(outputs: Sequence[str], references: Sequence[References]) -> NDArray[np.int64]:
-    """`Counts` of each output, [N, 6]."""
-    return np.array([count_errors(output, each) for output, each in zip(outputs, references, strict=True)])
+    """Return the `Counts` of each output [N, 6]."""
+    return np.array([count_errors(output, group) for output, group in zip(outputs, references, strict=True)])
 
 
 def _signature(references: str) -> str:
     return f"nrefs:{references}|case:mixed|tok:space|ref:nearest|lib:rapidfuzz|version:{version('rapidfuzz')}"
 
 
-def _shown(rate: float | None) -> str:
+def _formatted(rate: float | None) -> str:
     return "-" if rate is None else f"{rate:.2f}"

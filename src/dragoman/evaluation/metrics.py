@@ -1,4 +1,4 @@
-"""Scores of translations against references: BLEU, chrF, TER (by sacrebleu) and perplexity."""
+"""Metrics of translations against references: BLEU, chrF and TER (computed by sacrebleu), and perplexity."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,25 @@ from sacrebleu.metrics.ter import TER
 
 from dragoman.errors import CorpusError, SettingsError
 
-# What sacrebleu can do without further packages or downloads.
+# Tokenizers of sacrebleu that need no further packages or downloads.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 
-# Primary language subtags, of BCP 47. The others: scripts that put no spaces between words.
+# Primary language subtags of BCP 47: Chinese languages, and other languages written without spaces or scored by
+# characters.
 _CHINESE = frozenset({"zh", "cmn", "yue", "lzh"})
 _BY_CHARACTER = frozenset({"ja", "ko", "th", "lo", "km", "my", "bo", "dz"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationMetrics:
-    """Corpus scores of detokenised text.
+    """Corpus-level metrics of detokenised translations; a `Report`.
 
     Attributes:
-        bleu: 0 to 100, higher is better (Papineni et al., 2002; exponential smoothing).
+        bleu: BLEU, 0 to 100, higher is better (Papineni et al., 2002; exponential smoothing).
         chrf: chrF2, 0 to 100, higher is better (Popović, 2015).
-        ter: edits per 100 reference words, lower is better (Snover et al., 2006); may exceed 100.
-        sentences: how many there are.
-        signatures: sacrebleu's statement of how each was computed, by the names above.
+        ter: Edits per 100 reference words, lower is better (Snover et al., 2006); may exceed 100.
+        sentences: Number of translations.
+        signatures: sacrebleu's signature of each metric, by the names "bleu", "chrf" and "ter".
     """
 
     bleu: float
@@ -37,11 +38,11 @@ class TranslationMetrics:
     signatures: Mapping[str, str]
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for json.dump."""
+        """Return plain values for json.dump."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Name, value, and how it was computed."""
+        """Return name, value, and how it was computed."""
         return [
             ("BLEU", f"{self.bleu:.1f}", self.signatures["bleu"]),
             ("chrF", f"{self.chrf:.1f}", self.signatures["chrf"]),
@@ -49,20 +50,31 @@ class TranslationMetrics:
         ]
 
     def details(self) -> str:
-        """Nothing more."""
+        """Return "": there is nothing more to show."""
         return ""
 
 
 def translation_metrics(
     hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a"
 ) -> TranslationMetrics:
-    """Score hypotheses[i] against its one reference references[i].
+    """Return the metrics of translations, each with one reference.
 
-    `tokenize` is sacrebleu's tokenizer for BLEU: see `bleu_tokenizer_for`. With "zh" and "char",
-    TER counts Chinese and Japanese by characters too. TER slows down with the cube of a sentence's
-    length: a sentence of 500 words may take a second.
+    The time for TER is cubic in the length of a sentence: a sentence of 500 words may take a second.
 
-    Raises CorpusError when the numbers of lines differ or are zero, SettingsError for an unknown tokenizer.
+    Args:
+        hypotheses: Detokenised translations.
+        references: Reference of each translation.
+        tokenize: Tokenizer of sacrebleu for BLEU, see `bleu_tokenizer_for`. With "zh" and "char", TER also counts
+            Chinese and Japanese text by characters.
+
+    Raises:
+        CorpusError: the numbers of lines differ or are zero.
+        SettingsError: the tokenizer is unknown.
+
+    Example:
+        >>> metrics = translation_metrics(["The light is off now."], ["The light is off now."])
+        >>> round(metrics.bleu), metrics.ter
+        (100, 0.0)
     """
     check_parallel("the hypotheses", hypotheses, references)
     check_tokenizer(tokenize)
@@ -72,18 +84,25 @@ def translation_metrics(
         "chrf": CHRF(),
         "ter": TER(normalized=by_character, asian_support=by_character),
     }
-    scores = {name: float(metric.corpus_score(hypotheses, [references]).score) for name, metric in metrics.items()}
+    values = {name: float(metric.corpus_score(hypotheses, [references]).score) for name, metric in metrics.items()}
     return TranslationMetrics(
-        **scores,
+        **values,
         sentences=len(references),
         signatures={name: str(metric.get_signature()) for name, metric in metrics.items()},
     )
 
 
 def bleu_tokenizer_for(target_language: str | None) -> str:
-    """The tokenizer to use for BLEU in a language ("de", "zh-Hans", "pt_BR"), "13a" by default.
+    """Return sacrebleu's tokenizer for BLEU in a language, "13a" by default.
 
-    Japanese and Korean are scored by characters: sacrebleu's own ways need MeCab and dictionaries.
+    Japanese and Korean are compared by characters, because sacrebleu's tokenizers for them need MeCab and dictionaries.
+
+    Args:
+        target_language: Language code such as "de", "zh-Hans" or "pt_BR"; None if it is not known.
+
+    Example:
+        >>> bleu_tokenizer_for("zh-Hans")
+        'zh'
     """
     if target_language is None:
         return "13a"
@@ -94,30 +113,41 @@ def bleu_tokenizer_for(target_language: str | None) -> str:
 
 
 def perplexity(log_probability_sum: float, tokens: int) -> float:
-    """exp(-log_probability_sum / tokens), of natural logarithms; infinite when too large.
+    """Return exp(-log_probability_sum / tokens), or infinity if that is too large.
 
-    Raises CorpusError when there are no tokens.
+    Args:
+        log_probability_sum: Sum of the natural logarithms of the tokens' probabilities.
+        tokens: Number of tokens.
+
+    Raises:
+        CorpusError: there are no tokens.
     """
     if tokens < 1:
-        raise CorpusError(f"perplexity over {tokens} tokens; there must be at least one")
+        raise CorpusError(f"cannot compute the perplexity of {tokens} tokens; there must be at least one")
     try:
         return math.exp(-log_probability_sum / tokens)
     except OverflowError:
         return math.inf
 
 
-def check_parallel(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raise CorpusError unless there are as many hypotheses as references, and some."""
+def check_parallel(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raise CorpusError unless the numbers of hypotheses and references are equal and not zero.
+
+    Args:
+        name: Name of the hypotheses in messages, such as "the hypotheses".
+        hypotheses: The translations.
+        references: Reference of each translation.
+    """
     if len(hypotheses) != len(references):
         raise CorpusError(
-            f"{what} have {len(hypotheses)} lines, the references {len(references)}; "
-            "line n of one must translate what line n of the other does"
+            f"{name} have {len(hypotheses)} lines, the references {len(references)}; "
+            "line n of both must be translations of the same source"
         )
     if not references:
-        raise CorpusError("nothing to score: there are no lines")
+        raise CorpusError("there is nothing to evaluate: the test set has no lines")
 
 
 def check_tokenizer(tokenize: str) -> None:
-    """Raise SettingsError unless BLEU can use this tokenizer here."""
+    """Raise SettingsError unless `tokenize` is one of `TOKENIZERS`."""
     if tokenize not in TOKENIZERS:
-        raise SettingsError(f"no BLEU tokenizer {tokenize!r}; choose from {', '.join(TOKENIZERS)}")
+        raise SettingsError(f"unknown BLEU tokenizer {tokenize!r}; choose one of {', '.join(TOKENIZERS)}")

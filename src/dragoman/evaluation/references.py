@@ -1,17 +1,21 @@
-"""Outputs beside their references, of which a source may have several."""
+"""Grouping and checking of references, of which a source may have several."""
 
 from collections.abc import Iterable, Sequence
 
 from dragoman.errors import CorpusError
 
-# The references of one source: at least one.
+# References of one source, at least one.
 References = Sequence[str]
 
 
 def group_references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The distinct references of each distinct source, both in the order of their first appearance.
+    """Return the distinct references of each distinct source, both in the order of their first occurrence.
 
-    A file that gives a source on several lines, such as a pronouncing dictionary, has several references for it.
+    A source on several lines of a file, for example of a pronunciation dictionary, has several references.
+
+    Example:
+        >>> group_references([("a", "x"), ("b", "y"), ("a", "z")])
+        {'a': ['x', 'z'], 'b': ['y']}
     """
     grouped: dict[str, list[str]] = {}
     for source, reference in pairs:
@@ -21,18 +25,24 @@ def group_references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return grouped
 
 
-def check_references(what: str, outputs: Sequence[str], references: Sequence[References]) -> None:
-    """Raise CorpusError unless there are as many outputs as sources with references, and some."""
+def check_references(name: str, outputs: Sequence[str], references: Sequence[References]) -> None:
+    """Raise CorpusError unless the numbers of outputs and references are equal and not zero.
+
+    Args:
+        name: Name of the outputs in messages, such as "the outputs".
+        outputs: The outputs.
+        references: References of each output.
+    """
     if len(outputs) != len(references):
         raise CorpusError(
-            f"{what} are {len(outputs)}, but {len(references)} sources have references; give one for each"
+            f"expected {len(references)} lines in {name}, one for each source with references, found {len(outputs)}"
         )
     if not references:
-        raise CorpusError("nothing to score: there are no lines")
+        raise CorpusError("there is nothing to evaluate: the test set has no lines")
     assert all(references), "a source without a reference"
 
 
 def number_of_references(references: Sequence[References]) -> str:
-    """As a signature says it: how many references every source has, or that it varies."""
-    numbers = {len(each) for each in references}
+    """Return the number of references per source for a signature, or "var" if it varies."""
+    numbers = {len(group) for group in references}
     return str(numbers.pop()) if len(numbers) == 1 else "var"

@@ -1,6 +1,7 @@
-"""Scores of summaries against references: ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), beside the lead of the source.
+"""Metrics of summaries against references: ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), compared with the lead.
 
-Computed by rouge-score, Google's port of ROUGE-1.5.5, an optional extra.
+The lead is the beginning of the source, a simple baseline. ROUGE is computed by rouge-score, Google's port of
+ROUGE-1.5.5, which is an optional dependency.
 """
 
 import statistics
@@ -19,26 +20,30 @@ from dragoman.evaluation.metrics import bleu_tokenizer_for
 from dragoman.evaluation.references import References, check_references, number_of_references
 from dragoman.evaluation.significance import SAMPLES, SEED, BootstrapResult, Significance, percentage, resample
 
-# Names in tables, and in rouge-score.
+# Names of the metrics in tables, and their names in rouge-score.
 METRICS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
-# No model directory is called so in a table.
+# Name of the lead in tables; the parentheses distinguish it from names of models.
 LEAD = "(lead)"
 
 
 class RougeTokenizer(Protocol):
-    """What rouge-score asks of a tokenizer."""
+    """Interface of a tokenizer for rouge-score."""
 
     def tokenize(self, text: str) -> list[str]:
-        """The words that count."""
+        """Return the words of a text that are compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RougeValues:
-    """Means over summaries, 0 to 100, higher is better.
+    """Means of a ROUGE metric over summaries, 0 to 100, higher is better.
 
-    With m the n-grams that summary and reference share (ROUGE-L: the length of their longest common subsequence),
-    precision is m over the summary's n-grams, recall m over the reference's, and f1 their harmonic mean; of several
-    references that with the highest f1 counts.
+    Let m be the number of n-grams that summary and reference have in common (for ROUGE-L, the length of their longest
+    common subsequence). If there are several references, the one with the highest f1 is used.
+
+    Attributes:
+        precision: ROUGE precision, m / the number of n-grams of the summary.
+        recall: ROUGE recall, m / the number of n-grams of the reference.
+        f1: Harmonic mean of precision and recall.
     """
 
     precision: float
@@ -48,15 +53,16 @@ class RougeValues:
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryMetrics:
-    """Scores of one system and of the lead of the source.
+    """ROUGE of the summaries of a system and of the lead of the source; a `Report`.
 
     Attributes:
-        rouge, lead: by "rouge1", "rouge2" and "rougeL".
-        lead_words: how many words of the source the lead has.
-        significance: the f1 of both, with intervals, and of their difference.
-        summaries: how many there are.
-        unreadable: references without any word that ROUGE's tokenizer knows; nothing equals them.
-        signature: how all this was computed.
+        rouge: Values of the system, by "rouge1", "rouge2" and "rougeL".
+        lead: Values of the lead, by the same names.
+        lead_words: Number of words in the lead.
+        significance: Significance test of the f1 of the system against that of the lead.
+        summaries: Number of summaries.
+        unreadable: Number of references in which ROUGE's tokenizer finds no words; no summary matches them.
+        signature: How the values were computed.
     """
 
     rouge: Mapping[str, RougeValues]
@@ -68,34 +74,34 @@ class SummaryMetrics:
     signature: str
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for json.dump."""
+        """Return plain values for json.dump."""
         return {
-            **{name: asdict(score) for name, score in self.rouge.items()},
-            "lead": {name: asdict(score) for name, score in self.lead.items()},
+            **{name: asdict(values) for name, values in self.rouge.items()},
+            "lead": {name: asdict(values) for name, values in self.lead.items()},
             "lead_words": self.lead_words,
-            "against_lead": asdict(self.significance),
+            "against_lead": self.significance.to_json(),
             "summaries": self.summaries,
             "unreadable": self.unreadable,
             "signatures": {"rouge": self.signature},
         }
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Name, value, and how it was computed."""
+        """Return name, value, and how it was computed."""
         return [
             (name, f"{self.rouge[key].f1:.2f}", f"F1; {self.signature}" if key == "rouge1" else "")
             for name, key in METRICS.items()
         ]
 
     def details(self) -> str:
-        """A table in plain text of system and lead, and what should be known of them."""
+        """Return a plain-text table of system and lead, with notes."""
         lines = [
             f"{self.significance.table()}",
-            f"{LEAD}: the first {self.lead_words} words of the source, as many as the mean reference has",
+            f"{LEAD}: the first {self.lead_words} words of the source, the mean length of the references",
         ]
         if self.unreadable:
             lines.append(
-                f"references without any word that ROUGE's tokenizer knows (tok: above): {self.unreadable:,}; was the "
-                "model trained with its target_language?"
+                f"{self.unreadable:,} references contain no words that ROUGE's tokenizer (tok: above) recognises; was "
+                "the model trained with the correct target_language?"
             )
         return "\n".join(lines)
 
@@ -110,31 +116,43 @@ def summary_metrics(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> SummaryMetrics:
-    """Score summaries[i] of sources[i] against the best of references[i], and beside it the lead of the source.
+    """Return ROUGE of summaries, each compared with the best of its references, and of the lead of the sources.
 
-    The lead is the simplest summary, which good ones must beat: the first words of the source, as many as the mean
-    reference has. `system` is what the table calls the summaries.
+    The lead is a simple baseline that a good system must exceed: the first words of the source, as many as the
+    references have on average.
 
-    Words are ROUGE-1.5.5's for English and where the language is not known: runs of the letters a to z and digits,
-    lower case, stemmed (Porter, 1980). Other languages have other letters: lower-cased words by sacrebleu's
-    "intl", Chinese by its "zh" and what else has no spaces by its "char", without punctuation and not stemmed.
+    For English and for an unknown language, words are those of ROUGE-1.5.5: runs of the letters a to z and digits in
+    lower case, stemmed (Porter, 1980). For other languages, text is converted to lower case and split by a tokenizer of
+    sacrebleu ("zh" for Chinese, "char" for other languages without spaces, otherwise "intl"), punctuation is removed,
+    and words are not stemmed.
 
-    Raises CorpusError when the numbers of lines differ or are zero, SettingsError when rouge-score is not installed.
+    Args:
+        summaries: Summaries of the system.
+        references: References of each summary.
+        sources: Source of each summary.
+        system: Name of the system in tables.
+        language: Language code of the summaries; None if it is not known.
+        samples: Number of bootstrap samples.
+        seed: Seed of the samples.
+
+    Raises:
+        CorpusError: the numbers of lines differ or are zero.
+        SettingsError: rouge-score is not installed, or see `resample`.
     """
     check_references("the summaries", summaries, references)
     assert len(sources) == len(summaries)
     words = lead_words(references)
     systems = {LEAD: [lead(source, words) for source in sources], system: summaries}
     tokenizer, tokenized = _tokenizer_for(language)
-    scores = {name: _score(outputs, references, tokenizer) for name, outputs in systems.items()}
+    values = {name: _rouge(outputs, references, tokenizer) for name, outputs in systems.items()}
     signature = _signature(references, tokenized)
     return SummaryMetrics(
-        rouge=_means(scores[system]),
-        lead=_means(scores[LEAD]),
+        rouge=_means(values[system]),
+        lead=_means(values[LEAD]),
         lead_words=words,
-        significance=_significance(scores, LEAD, signature, samples, seed),
+        significance=_significance(values, LEAD, signature, samples, seed),
         summaries=len(summaries),
-        unreadable=sum(not tokenizer.tokenize(reference) for each in references for reference in each),
+        unreadable=sum(not tokenizer.tokenize(reference) for group in references for reference in group),
         signature=signature,
     )
 
@@ -148,59 +166,69 @@ def compare_summaries(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Significance:
-    """Paired bootstrap of the mean f1 of systems, given as {name: summaries}, against the one named `baseline`.
+    """Return a paired bootstrap test of the mean f1 of systems against that of a baseline.
 
-    Raises what `summary_metrics` raises.
+    Args:
+        references: References of each source.
+        baseline: Name of the system that is the baseline.
+        systems: Summaries of each system by its name, including the baseline.
+        language: Language code of the summaries; None if it is not known.
+        samples: Number of bootstrap samples.
+        seed: Seed of the samples.
+
+    Raises:
+        CorpusError: see `summary_metrics`.
+        SettingsError: see `summary_metrics`.
     """
     for name, summaries in systems.items():
         check_references(f"the summaries of {name}", summaries, references)
     tokenizer, tokenized = _tokenizer_for(language)
-    scores = {name: _score(summaries, references, tokenizer) for name, summaries in systems.items()}
-    return _significance(scores, baseline, _signature(references, tokenized), samples, seed)
+    values = {name: _rouge(summaries, references, tokenizer) for name, summaries in systems.items()}
+    return _significance(values, baseline, _signature(references, tokenized), samples, seed)
 
 
 def check_installed() -> None:
-    """Raise SettingsError unless rouge-score can be used."""
+    """Raise SettingsError unless rouge-score is installed."""
     if find_spec("rouge_score") is None:
         raise SettingsError("ROUGE needs rouge-score, which is not installed: pip install 'dragoman[summaries]'")
 
 
 def lead_words(references: Sequence[References]) -> int:
-    """The mean number of white-space separated words of all references, rounded, at least 1."""
-    return max(round(statistics.fmean(len(reference.split()) for each in references for reference in each)), 1)
+    """Return the mean number of words, separated by white space, of all references, rounded and at least 1."""
+    return max(round(statistics.fmean(len(reference.split()) for group in references for reference in group)), 1)
 
 
 def lead(source: str, words: int) -> str:
-    """The first so many white-space separated words of a source."""
+    """Return the first `words` words, separated by white space, of a source."""
     return " ".join(source.split()[:words])
 
 
-def _score(
+def _rouge(
     summaries: Sequence[str], references: Sequence[References], tokenizer: RougeTokenizer
 ) -> dict[str, NDArray[np.float64]]:
-    """Precision, recall and f1 of each summary [N, 3], 0 to 1, by rouge-score's names."""
+    """Return precision, recall and f1 of each summary [N, 3], 0 to 1, by the names of rouge-score."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(METRICS.values()), tokenizer=tokenizer)
-    scores = [scorer.score_multi(each, summary) for summary, each in zip(summaries, references, strict=True)]
-    return {name: np.array([score[name] for score in scores], dtype=np.float64) for name in METRICS.values()}
+    values = [scorer.score_multi(group, summary) for summary, group in zip(summaries, references, strict=True)]
+    return {name: np.array([row[name] for row in values], dtype=np.float64) for name in METRICS.values()}
 
 
-def _means(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, RougeValues]:
-    means = {name: (100 * table.mean(axis=0)).tolist() for name, table in scores.items()}
+def _means(values: Mapping[str, NDArray[np.float64]]) -> dict[str, RougeValues]:
+    means = {name: (100 * table.mean(axis=0)).tolist() for name, table in values.items()}
     return {name: RougeValues(precision=mean[0], recall=mean[1], f1=mean[2]) for name, mean in means.items()}
 
 
 def _significance(
-    scores: Mapping[str, Mapping[str, NDArray[np.float64]]], baseline: str, signature: str, samples: int, seed: int
+    values: Mapping[str, Mapping[str, NDArray[np.float64]]], baseline: str, signature: str, samples: int, seed: int
 ) -> Significance:
-    comparisons: list[BootstrapResult] = []
+    results: list[BootstrapResult] = []
     for metric, key in METRICS.items():
-        # A mean is the sum of f1 over the sum of ones: [N] -> [N, 2]
-        f1 = {name: np.stack([table[key][:, 2], np.ones(len(table[key]))], axis=1) for name, table in scores.items()}
-        comparisons += resample(metric, f1, baseline, percentage, samples=samples, seed=seed)
+        # A mean is the sum of f1 divided by the sum of ones: [N] -> [N, 2]
+        f1 = {name: np.stack([table[key][:, 2], np.ones(len(table[key]))], axis=1) for name, table in values.items()}
+        results += resample(metric, f1, baseline, percentage, samples=samples, seed=seed)
     return Significance(
-        comparisons=tuple(comparisons),
+        results=tuple(results),
         signatures={"ROUGE": signature},
         sentences=len(next(iter(f1.values()))),
         samples=samples,
@@ -210,7 +238,7 @@ def _significance(
 
 @dataclass(frozen=True)
 class _WordsWithoutPunctuation:
-    """Tokens of a sacrebleu tokenizer that hold a letter or digit, in lower case."""
+    """Tokenizer that returns the tokens of a sacrebleu tokenizer that contain a letter or digit, in lower case."""
 
     split: Callable[[str], str]
 
@@ -219,7 +247,7 @@ class _WordsWithoutPunctuation:
 
 
 def _tokenizer_for(language: str | None) -> tuple[RougeTokenizer, str]:
-    """The tokenizer for a language ("de", "zh-Hans", "pt_BR"), and its name in a signature."""
+    """Return the tokenizer for a language such as "de", "zh-Hans" or "pt_BR", and its name in a signature."""
     check_installed()
     from rouge_score.tokenizers import DefaultTokenizer
 

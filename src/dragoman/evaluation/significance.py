@@ -1,14 +1,13 @@
-"""Is one system better than another, or was it luck? Paired bootstrap resampling (Koehn, 2004).
+"""Significance tests of the difference between systems by paired bootstrap resampling (Koehn, 2004).
 
-The test set is drawn anew many times, each time as many sentences, with replacement; all systems
-are scored on the same draws. sacrebleu has such a test, but takes its seed from the environment
-and calls two identical systems significantly different; its draws and intervals are the same as
-ours, and its BLEU and chrF are what is computed here. `resample` does the same with any figure that
-is computed from counts of sentences that add up.
+Many samples of the test set are drawn with replacement, each with as many sentences as the test set, and the metrics of
+all systems are computed on the same samples. BLEU and chrF are computed by sacrebleu. Sacrebleu's own test gives the
+same samples and intervals, but takes its seed from the environment and reports a significant difference between two
+identical systems. `resample` tests any metric that is computed from sums of values per sentence.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +18,23 @@ from dragoman.errors import SettingsError
 from dragoman.evaluation.metrics import check_parallel, check_tokenizer
 from dragoman.evaluation.tables import aligned
 
-# No file has this name, which a user may give to a system.
+# Name of the baseline in tables; the parentheses distinguish it from names of files and models.
 BASELINE = "(baseline)"
 SAMPLES, SEED = 1000, 12345
 
-# What is counted of each sentence, [sentences, statistics]; its sums give a corpus its score.
+# Statistics of each sentence [sentences, statistics], or their sums [statistics], from which a metric is computed.
 Statistics = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A figure's mean over the draws, and the interval with 95 % of them."""
+    """Mean of a value over the bootstrap samples, and the interval that contains 95 % of them.
+
+    Attributes:
+        mean: Mean over the samples.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+    """
 
     mean: float
     low: float
@@ -38,46 +43,68 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapResult:
-    """One system by one metric, against the baseline.
+    """Result of a significance test for one system and one metric.
 
     Attributes:
-        system: name of the system.
-        metric: "BLEU", "chrF2" and so on.
-        score: on the test set itself.
-        resampled: the score over the draws.
-        difference: the score minus the baseline's over the draws; None for the baseline.
-        p_value: how often systems of equal quality would differ as much, by the luck of the
-            test set's choice (two-sided); None for the baseline.
+        system: Name of the system.
+        metric: Name of the metric, such as "BLEU" or "chrF2".
+        value: Value of the metric on the test set.
+        resampled: Value of the metric on the samples.
+        difference: Value minus that of the baseline on the samples; None for the baseline.
+        p_value: Probability that systems of equal quality differ at least this much on a random test set (two-sided);
+            None for the baseline.
     """
 
     system: str
     metric: str
-    score: float
+    value: float
     resampled: Estimate
     difference: Estimate | None
     p_value: float | None
 
+    def to_json(self) -> dict[str, object]:
+        """Return plain values for json.dump; the key of `value` is "score"."""
+        return {"score" if name == "value" else name: value for name, value in asdict(self).items()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Significance:
-    """What a paired bootstrap found: for each metric, the baseline, then the others."""
+    """Results of a significance test.
 
-    comparisons: tuple[BootstrapResult, ...]
+    Attributes:
+        results: For each metric, the result of the baseline and then those of the other systems.
+        signatures: How each metric was computed, by its name.
+        sentences: Number of sentences in the test set.
+        samples: Number of bootstrap samples.
+        seed: Seed of the samples.
+    """
+
+    results: tuple[BootstrapResult, ...]
     signatures: Mapping[str, str]
     sentences: int
     samples: int
     seed: int
 
+    def to_json(self) -> dict[str, object]:
+        """Return plain values for json.dump; the key of `results` is "comparisons"."""
+        return {
+            "comparisons": [result.to_json() for result in self.results],
+            "signatures": dict(self.signatures),
+            "sentences": self.sentences,
+            "samples": self.samples,
+            "seed": self.seed,
+        }
+
     def table(self) -> str:
-        """A table in plain text, a row for each system and metric, and the signatures."""
-        rows = [("metric", "system", "score", "95 % interval", "difference", "95 % interval", "p")]
-        for c in self.comparisons:
-            row = (c.metric, c.system, f"{c.score:.2f}", _interval(c.resampled))
-            if c.difference is None or c.p_value is None:
+        """Return a plain-text table with a row for each system and metric, followed by the signatures."""
+        rows = [("metric", "system", "value", "95 % interval", "difference", "95 % interval", "p")]
+        for result in self.results:
+            row = (result.metric, result.system, f"{result.value:.2f}", _interval(result.resampled))
+            if result.difference is None or result.p_value is None:
                 rows.append((*row, "", "", ""))
             else:
-                difference = f"{c.difference.mean:+.2f}"
-                rows.append((*row, difference, _interval(c.difference), f"{c.p_value:.3f}"))
+                difference = f"{result.difference.mean:+.2f}"
+                rows.append((*row, difference, _interval(result.difference), f"{result.p_value:.3f}"))
         lines = [aligned(rows, names=2)]
         lines += [f"{metric}: {signature}" for metric, signature in self.signatures.items()]
         lines.append(
@@ -95,31 +122,47 @@ def paired_bootstrap(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Significance:
-    """Compare systems, given as {name: hypotheses}, with a baseline, by BLEU and chrF.
+    """Return a significance test of BLEU and chrF of systems against a baseline.
 
-    A pure function of its arguments; see `resample`.
+    The result depends only on the arguments; see `resample` for the method.
 
-    Raises CorpusError when numbers of lines differ or no lines are given, SettingsError when no other systems are
-    given, samples < 1, seed < 0, or the tokenizer is unknown.
+    Args:
+        references: Reference of each source.
+        baseline: Translations of the baseline.
+        others: Translations of each other system, by its name.
+        tokenize: Tokenizer of sacrebleu for BLEU, see `bleu_tokenizer_for`.
+        samples: Number of bootstrap samples.
+        seed: Seed of the samples.
+
+    Raises:
+        CorpusError: the numbers of lines differ or are zero.
+        SettingsError: there are no other systems, `samples` < 1, `seed` < 0, or the tokenizer is unknown.
+
+    Example:
+        >>> references = ["The light is off.", "The door is open."]
+        >>> outputs = ["The light is out.", "The door is open."]
+        >>> significance = paired_bootstrap(references, references, {"mine": outputs}, samples=10)
+        >>> [result.system for result in significance.results if result.metric == "BLEU"]
+        ['(baseline)', 'mine']
     """
     if not others:
-        raise SettingsError("no system to compare with the baseline")
+        raise SettingsError("give at least one system to compare with the baseline")
     assert BASELINE not in others
     check_tokenizer(tokenize)
     systems = {BASELINE: baseline, **others}
     for name, hypotheses in systems.items():
         check_parallel(f"the hypotheses of {name}", hypotheses, references)
 
-    comparisons: list[BootstrapResult] = []
+    results: list[BootstrapResult] = []
     signatures: dict[str, str] = {}
     metrics: dict[str, BLEU | CHRF] = {"BLEU": BLEU(tokenize=tokenize), "chrF2": CHRF()}
     for label, metric in metrics.items():
         statistics = {name: _statistics(metric, hypotheses, references) for name, hypotheses in systems.items()}
-        comparisons += resample(label, statistics, BASELINE, _score_of(metric), samples=samples, seed=seed)
-        # Complete only once a score has been computed.
+        results += resample(label, statistics, BASELINE, _value_from_sums(metric), samples=samples, seed=seed)
+        # The signature is complete only after a value has been computed.
         signatures[label] = str(metric.get_signature())
     return Significance(
-        comparisons=tuple(comparisons),
+        results=tuple(results),
         signatures=signatures,
         sentences=len(references),
         samples=samples,
@@ -131,56 +174,63 @@ def resample(
     metric: str,
     systems: Mapping[str, Statistics],
     baseline: str,
-    score: Callable[[Statistics], float],
+    value_from_sums: Callable[[Statistics], float],
     *,
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> list[BootstrapResult]:
-    """Compare systems, given as {name: statistics of each sentence}, with the one named `baseline`.
+    """Return a significance test of one metric of systems against a baseline.
 
-    `score` gives a corpus' score from the sums [statistics] over its sentences. Equal seeds give equal draws.
+    The p-value is computed by the shift method (Noreen, 1989; Riezler and Maxwell, 2005): it is the fraction of samples
+    in which the difference deviates from its mean over the samples by at least the difference measured on the test set;
+    the test set itself is counted as one sample. Equal seeds give equal samples.
 
-    The p-value is that of the shift method (Noreen, 1989; Riezler and Maxwell, 2005): the share of
-    draws whose difference is as far from the draws' mean difference as the measured difference is
-    from zero, counting the measured one as a draw.
+    Args:
+        metric: Name of the metric.
+        systems: Statistics of each sentence [sentences, statistics] for each system, including the baseline.
+        baseline: Name of the system that is the baseline.
+        value_from_sums: Function that computes the metric from the sums of the statistics [statistics].
+        samples: Number of bootstrap samples.
+        seed: Seed of the samples.
 
-    Raises SettingsError when samples < 1 or seed < 0.
+    Raises:
+        SettingsError: `samples` < 1 or `seed` < 0.
     """
     if samples < 1 or seed < 0:
-        raise SettingsError(f"samples is {samples}, seed is {seed}; needed are samples >= 1, seed >= 0")
+        raise SettingsError(f"samples is {samples}, seed is {seed}; expected samples >= 1 and seed >= 0")
     names = [baseline, *(name for name in systems if name != baseline)]
     sentences = len(systems[baseline])
     generator = np.random.default_rng(seed)
     draws = {name: np.empty(samples) for name in names}
     for sample in range(samples):
         drawn = generator.choice(sentences, size=sentences, replace=True)
-        # [sentences]: how often each was drawn
+        # [sentences]: number of times each sentence was drawn
         times = np.bincount(drawn, minlength=sentences)
         for name in names:
-            draws[name][sample] = score(times @ systems[name])
-    scores = {name: score(systems[name].sum(axis=0)) for name in names}
-    comparisons = []
+            draws[name][sample] = value_from_sums(times @ systems[name])
+    values = {name: value_from_sums(systems[name].sum(axis=0)) for name in names}
+    results = []
     for name in names:
         difference = p_value = None
         if name != baseline:
             differences = draws[name] - draws[baseline]
             difference = _estimate(differences)
-            p_value = _p_value(differences, scores[name] - scores[baseline])
-        comparisons.append(
+            p_value = _p_value(differences, values[name] - values[baseline])
+        results.append(
             BootstrapResult(
                 system=name,
                 metric=metric,
-                score=scores[name],
+                value=values[name],
                 resampled=_estimate(draws[name]),
                 difference=difference,
                 p_value=p_value,
             )
         )
-    return comparisons
+    return results
 
 
 def percentage(sums: Statistics) -> float:
-    """100 a / b of the sums (a, b); 0 for a draw in which nothing is counted."""
+    """Return 100 a / b for the sums (a, b), or 0 if b is 0."""
     part, whole = sums.tolist()
     return 100 * part / whole if whole else 0.0
 
@@ -189,20 +239,20 @@ def _statistics(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequ
     return np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.int64)
 
 
-def _score_of(metric: BLEU | CHRF) -> Callable[[Statistics], float]:
+def _value_from_sums(metric: BLEU | CHRF) -> Callable[[Statistics], float]:
     return lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def _estimate(draws: NDArray[np.float64]) -> Estimate:
-    # One draw in 40 lies below the interval, and one above.
+    # One of 40 samples is below the interval, and one of 40 is above it.
     ordered = np.sort(draws)
     tail = len(ordered) // 40
     return Estimate(mean=float(ordered.mean()), low=float(ordered[tail]), high=float(ordered[-1 - tail]))
 
 
 def _p_value(differences: NDArray[np.float64], measured: float) -> float:
-    as_far = np.abs(differences - differences.mean()) >= abs(measured)
-    return (int(as_far.sum()) + 1) / (len(differences) + 1)
+    extreme = np.abs(differences - differences.mean()) >= abs(measured)
+    return (int(extreme.sum()) + 1) / (len(differences) + 1)
 
 
 def _interval(estimate: Estimate) -> str:

@@ -1,15 +1,20 @@
-"""Tables in plain text."""
+"""Plain-text tables."""
 
 from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], names: int) -> str:
-    """Rows of as many cells each, as text: the first `names` columns to the left, the others to the right."""
+    """Return a table as text.
+
+    Args:
+        rows: Rows with equal numbers of cells.
+        names: Number of leading columns to align to the left; the others are aligned to the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if place < names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if column < names else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     )

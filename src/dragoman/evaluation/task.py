@@ -1,7 +1,7 @@
-"""What an evaluation can score: a test set, and how outputs for it are scored.
+"""Interface of evaluation tasks: a test set, and the metrics computed from outputs for it.
 
-A kind of score is a subclass of `Task` in a file of its own, and a line in the table of `tasks`. Imports that take time
-are inside its methods, as the command line imports the table for its choices.
+A new task is a subclass of `Task` in a file of its own and a line in the table of `tasks`. Slow imports are inside its
+methods, because the command line imports the table to list the choices of --metric.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TextPair = tuple[str, str]
 
 
 class Report(Protocol):
-    """Scores as a person or a program reads them."""
+    """Interface of metrics, for printing as text or JSON."""
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return name, value, and how it was computed."""
+        """Return name, value and method of computation of each metric."""
 
     def details(self) -> str:
-        """Return what else there is to see, in plain text; "" for nothing."""
+        """Return further tables and notes as plain text; "" if there are none."""
 
     def to_json(self) -> dict[str, object]:
         """Return plain values for json.dump."""
@@ -35,10 +35,12 @@ class Report(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """What a task may use.
+    """Options of evaluation tasks; a task ignores those that it does not use.
 
-    language        code of the references' language; None when it is not known
-    length_bounds   the longest source in each row of a table by length; without any, chosen by the longest of all
+    Attributes:
+        language: Language code of the references; None if it is not known.
+        length_bounds: Largest source length in each row of a table by length; if empty, the bounds are derived from the
+            longest source.
     """
 
     language: str | None = None
@@ -46,14 +48,18 @@ class TaskOptions:
 
 
 class Task(ABC):
-    """A test set, and how outputs for it are scored. What would keep them from being scored is raised at once.
+    """A test set, and the metrics of outputs for it.
+
+    The constructor raises the errors that would prevent the evaluation, such as a missing package, so that they are
+    reported before the test set is translated.
 
     Attributes:
-        sources: given to the model once each.
-        references: those of each source.
-        rows: for each line of the test set, the number of its source.
-        options: see `TaskOptions`.
-        grouped: whether lines of one source are its several references; otherwise each line is a source of its own.
+        sources: Inputs of the model.
+        references: References of each source.
+        rows: Index of the source of each line of the test set.
+        options: Options of the task.
+        grouped: True if lines with equal sources give the several references of one source; False if each line is a
+            source of its own.
     """
 
     grouped: ClassVar[bool] = True
@@ -74,9 +80,20 @@ class Task(ABC):
             self.rows = range(len(pairs))
 
     @abstractmethod
-    def score(self, outputs: Sequence[str], name: str) -> Report:
-        """Score one output for each source; `name` is the system's in tables."""
+    def evaluate(self, outputs: Sequence[str], name: str) -> Report:
+        """Return the metrics of a system.
+
+        Args:
+            outputs: Output of the system for each source.
+            name: Name of the system in tables.
+        """
 
     @abstractmethod
     def compare(self, baseline: Sequence[str], name: str, outputs: Sequence[str]) -> Significance:
-        """Return how sure the difference is between the outputs of the system `name` and those of another."""
+        """Return a significance test of the difference between two systems.
+
+        Args:
+            baseline: Output of the baseline for each source.
+            name: Name of the other system in tables.
+            outputs: Output of the other system for each source.
+        """

@@ -1,4 +1,4 @@
-"""The table of what `dragoman evaluate --metric` can score: translations, sequences of symbols, summaries."""
+"""Evaluation tasks, the choices of `dragoman evaluate --metric`: translations, sequences of symbols, summaries."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Translations(Task):
-    """Lines and their translations, each line for itself."""
+    """Translations, with one reference for each line."""
 
     grouped = False
 
-    def score(self, outputs: Sequence[str], name: str) -> TranslationMetrics:
+    def evaluate(self, outputs: Sequence[str], name: str) -> TranslationMetrics:
         """See `Task`."""
         from dragoman.evaluation.metrics import bleu_tokenizer_for, translation_metrics
 
@@ -40,7 +40,7 @@ class Translations(Task):
 
 
 class Symbols(Task):
-    """Sequences of symbols that white space separates, with one or more references for each source."""
+    """Sequences of symbols separated by white space, with one or more references for each source."""
 
     def __init__(self, pairs: Sequence[TextPair], options: TaskOptions) -> None:
         from dragoman.evaluation.error_rates import check_length_bounds
@@ -48,7 +48,7 @@ class Symbols(Task):
         check_length_bounds(options.length_bounds)
         super().__init__(pairs, options)
 
-    def score(self, outputs: Sequence[str], name: str) -> SymbolMetrics:
+    def evaluate(self, outputs: Sequence[str], name: str) -> SymbolMetrics:
         """See `Task`."""
         from dragoman.evaluation.error_rates import symbol_metrics
 
@@ -64,7 +64,7 @@ class Symbols(Task):
 
 
 class Summaries(Task):
-    """Texts and their summaries, with one or more references for each text."""
+    """Summaries, with one or more references for each source."""
 
     def __init__(self, pairs: Sequence[TextPair], options: TaskOptions) -> None:
         from dragoman.evaluation.rouge import check_installed
@@ -72,7 +72,7 @@ class Summaries(Task):
         check_installed()
         super().__init__(pairs, options)
 
-    def score(self, outputs: Sequence[str], name: str) -> SummaryMetrics:
+    def evaluate(self, outputs: Sequence[str], name: str) -> SummaryMetrics:
         """See `Task`."""
         from dragoman.evaluation.rouge import summary_metrics
 
@@ -96,10 +96,20 @@ TASKS: dict[str, type[Task]] = {
 
 
 def task_named(name: str, pairs: Sequence[TextPair], options: TaskOptions) -> Task:
-    """Return the task of this name for a test set.
+    """Return the evaluation task of this name for a test set.
+
+    Args:
+        name: Name in `TASKS`.
+        pairs: Source and reference of each line of the test set.
+        options: Options of the task.
 
     Raises:
-        SettingsError: for an unknown name, or an option or package that the task cannot use.
+        SettingsError: the name is unknown, an option is invalid, or a required package is not installed.
+
+    Example:
+        >>> task = task_named("translation", [("Open", "Auf")], TaskOptions(language="de"))
+        >>> round(task.evaluate(["Auf"], "mine").chrf)
+        100
     """
     if name not in TASKS:
         raise SettingsError(f"unknown metric {name!r}: choose one of {', '.join(TASKS)}")

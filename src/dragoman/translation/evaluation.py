@@ -122,7 +122,7 @@ class Evaluation:
         if self.alignment is not None:
             report["alignment"] = asdict(self.alignment)
         if self.significance is not None:
-            report["against"] = asdict(self.significance)
+            report["against"] = self.significance.to_json()
         return report
 
     def table(self) -> str:
@@ -216,7 +216,7 @@ def evaluate(
         task=task,
         search=search,
         outputs=outputs,
-        metrics=task.score(outputs, name),
+        metrics=task.evaluate(outputs, name),
         perplexity=perplexity(sum(score.log_probability for score in scores), sum(score.tokens for score in scores)),
         token_statistics=translator.token_statistics(scorable),
         split=sum(translation.segments > 1 for translation in translations),

@@ -1,4 +1,4 @@
-"""Scores: what goes in, what comes out, what is refused."""
+"""Metrics of translations: values, signatures, errors."""
 
 import json
 import math
@@ -17,14 +17,14 @@ REFERENCES = ["The cat sat on the mat.", "It is a guide to action.", "Nothing el
 
 
 def test_a_perfect_translation() -> None:
-    scores = translation_metrics(REFERENCES, REFERENCES)
-    assert scores.bleu == pytest.approx(100)
-    assert scores.chrf == pytest.approx(100)
-    assert scores.ter == 0
-    assert scores.sentences == 3
+    metrics = translation_metrics(REFERENCES, REFERENCES)
+    assert metrics.bleu == pytest.approx(100)
+    assert metrics.chrf == pytest.approx(100)
+    assert metrics.ter == 0
+    assert metrics.sentences == 3
 
 
-def test_a_worse_translation_scores_worse() -> None:
+def test_a_worse_translation_has_worse_metrics() -> None:
     better = ["The cat sat on a mat.", *REFERENCES[1:]]
     worse = ["A dog sat on a mat.", *REFERENCES[1:]]
     first, second = (translation_metrics(hypotheses, REFERENCES) for hypotheses in (better, worse))
@@ -33,20 +33,20 @@ def test_a_worse_translation_scores_worse() -> None:
     assert 0 < first.ter < second.ter
 
 
-def test_the_order_of_lines_matters_and_case_too() -> None:
+def test_the_order_of_lines_and_case_matter() -> None:
     assert translation_metrics(REFERENCES[::-1], REFERENCES).bleu < 50
     assert translation_metrics([line.upper() for line in REFERENCES], REFERENCES).bleu < 50
 
 
-def test_scores_are_plain_json() -> None:
-    scores = translation_metrics(REFERENCES, REFERENCES)
-    read_back = json.loads(json.dumps(scores.to_json()))
-    assert read_back == scores.to_json()
+def test_metrics_are_written_as_plain_json() -> None:
+    metrics = translation_metrics(REFERENCES, REFERENCES)
+    read_back = json.loads(json.dumps(metrics.to_json()))
+    assert read_back == metrics.to_json()
     assert set(read_back) == {"bleu", "chrf", "ter", "sentences", "signatures"}
     assert set(read_back["signatures"]) == {"bleu", "chrf", "ter"}
 
 
-def test_characters_count_where_there_are_no_spaces() -> None:
+def test_text_without_spaces_is_compared_by_characters() -> None:
     hypotheses, references = ["打开客厅的灯。"], ["关闭客厅的灯。"]
     words = translation_metrics(hypotheses, references)
     characters = translation_metrics(hypotheses, references, tokenize="zh")
@@ -59,30 +59,30 @@ def test_characters_count_where_there_are_no_spaces() -> None:
 
 
 @pytest.mark.parametrize("tokenize", TOKENIZERS)
-def test_every_tokenizer_works_here(tokenize: str) -> None:
+def test_every_tokenizer_needs_no_further_packages(tokenize: str) -> None:
     assert translation_metrics(REFERENCES, REFERENCES, tokenize=tokenize).bleu == pytest.approx(100)
 
 
-def test_strange_lines_are_scored() -> None:
+def test_unusual_lines_are_evaluated() -> None:
     strange = ["", " ", "a\u2028b", "nul\0", "\ud800", "line\nfeed", "\t", "{name}", "x" * 100_000]
-    scores = translation_metrics(strange, strange[::-1])
-    assert scores.sentences == len(strange)
-    assert all(math.isfinite(score) for score in (scores.bleu, scores.chrf, scores.ter))
+    metrics = translation_metrics(strange, strange[::-1])
+    assert metrics.sentences == len(strange)
+    assert all(math.isfinite(value) for value in (metrics.bleu, metrics.chrf, metrics.ter))
     assert translation_metrics([""] * 3, REFERENCES).bleu == 0
     assert translation_metrics([""], [""]).ter == 0
 
 
-def test_lines_must_match() -> None:
+def test_numbers_of_lines_must_be_equal() -> None:
     with pytest.raises(UserError, match="have 2 lines, the references 3"):
         translation_metrics(REFERENCES[:2], REFERENCES)
     with pytest.raises(UserError, match="no lines"):
         translation_metrics([], [])
 
 
-# These need packages or downloads that are not ours.
+# These need further packages or downloads, or are unknown.
 @pytest.mark.parametrize("tokenize", ["", "ZH", "ja-mecab", "flores200", "spm"])
-def test_tokenizers_that_are_not_there(tokenize: str) -> None:
-    with pytest.raises(UserError, match="choose from 13a, intl, zh, char, none"):
+def test_other_tokenizers_are_refused(tokenize: str) -> None:
+    with pytest.raises(UserError, match="choose one of 13a, intl, zh, char, none"):
         translation_metrics(REFERENCES, REFERENCES, tokenize=tokenize)
 
 
@@ -108,7 +108,7 @@ def test_the_tokenizer_of_a_language(language: str | None, tokenizer: str) -> No
 
 
 def test_perplexity() -> None:
-    # As uncertain as a fair choice among 8.
+    # The perplexity of a uniform distribution over 8 tokens.
     assert perplexity(5 * math.log(1 / 8), 5) == pytest.approx(8)
     assert perplexity(0.0, 3) == 1
     assert perplexity(-1e6, 1) == math.inf

@@ -1,4 +1,4 @@
-"""What can be scored: how a test set becomes sources, references and rows, and which scores each kind gives."""
+"""Evaluation tasks: the sources, references and rows of a test set, and the metrics of each task."""
 
 import subprocess
 import sys
@@ -15,54 +15,54 @@ from dragoman.evaluation.tasks import TASKS, task_named
 PAIRS = [("a b", "x y"), ("c", "z"), ("a b", "x"), ("c", "z")]
 
 
-def test_lines_of_a_translation_are_sources_of_their_own() -> None:
+def test_each_line_of_a_translation_task_is_a_source() -> None:
     task = task_named("translation", PAIRS, TaskOptions())
     assert list(task.sources) == ["a b", "c", "a b", "c"]
-    assert [list(each) for each in task.references] == [["x y"], ["z"], ["x"], ["z"]]
+    assert [list(group) for group in task.references] == [["x y"], ["z"], ["x"], ["z"]]
     assert list(task.rows) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["symbols", "summary"])
-def test_lines_of_one_source_are_its_references(name: str) -> None:
+def test_lines_with_equal_sources_give_the_references_of_one_source(name: str) -> None:
     task = task_named(name, PAIRS, TaskOptions())
     assert list(task.sources) == ["a b", "c"]
-    assert [list(each) for each in task.references] == [["x y", "x"], ["z"]]
+    assert [list(group) for group in task.references] == [["x y", "x"], ["z"]]
     assert list(task.rows) == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
-    ("name", "scores"), [("translation", TranslationMetrics), ("symbols", SymbolMetrics), ("summary", SummaryMetrics)]
+    ("name", "metrics"), [("translation", TranslationMetrics), ("symbols", SymbolMetrics), ("summary", SummaryMetrics)]
 )
-def test_every_kind_scores_and_compares(name: str, scores: type) -> None:
+def test_every_task_evaluates_and_compares(name: str, metrics: type) -> None:
     task = task_named(name, PAIRS, TaskOptions(language="en"))
     outputs = ["x y" if source == "a b" else "z" for source in task.sources]
-    report = task.score(outputs, "one")
-    assert type(report) is scores
+    report = task.evaluate(outputs, "one")
+    assert type(report) is metrics
     assert all(len(row) == 3 for row in report.rows())
     assert report.to_json()["signatures"]
     significance = task.compare(["nothing"] * len(outputs), "one", outputs)
-    assert {each.system for each in significance.comparisons} == {"(baseline)", "one"}
+    assert {result.system for result in significance.results} == {"(baseline)", "one"}
     assert significance.sentences == len(task.sources)
 
 
-def test_options_reach_the_scores() -> None:
-    symbols = task_named("symbols", PAIRS, TaskOptions(length_bounds=(1, 5))).score(["x y", "z"], "one")
+def test_options_are_used_for_the_metrics() -> None:
+    symbols = task_named("symbols", PAIRS, TaskOptions(length_bounds=(1, 5))).evaluate(["x y", "z"], "one")
     assert isinstance(symbols, SymbolMetrics)
     assert [(group.shortest, group.longest) for group in symbols.by_length] == [(1, 1), (2, 2)]
-    japanese = task_named("translation", [("a", "東京都")], TaskOptions(language="ja")).score(["東京都"], "one")
+    japanese = task_named("translation", [("a", "東京都")], TaskOptions(language="ja")).evaluate(["東京都"], "one")
     assert isinstance(japanese, TranslationMetrics)
     assert "tok:char" in japanese.signatures["bleu"]
 
 
-def test_what_cannot_be_scored_says_so_at_once() -> None:
+def test_invalid_names_and_options_are_refused_at_once() -> None:
     with pytest.raises(SettingsError, match="unknown metric 'luck': choose one of translation, symbols, summary"):
         task_named("luck", PAIRS, TaskOptions())
-    with pytest.raises(SettingsError, match="length bounds must rise"):
+    with pytest.raises(SettingsError, match="length bounds must be increasing"):
         task_named("symbols", PAIRS, TaskOptions(length_bounds=(3, 2)))
 
 
-def test_the_table_names_tasks_and_costs_no_time_to_import() -> None:
-    assert all(issubclass(each, Task) for each in TASKS.values())
+def test_the_table_contains_tasks_and_imports_no_slow_modules() -> None:
+    assert all(issubclass(task, Task) for task in TASKS.values())
     script = "import sys, dragoman.evaluation.tasks; print(*('numpy' in sys.modules, 'sacrebleu' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

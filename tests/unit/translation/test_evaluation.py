@@ -33,7 +33,7 @@ def test_outputs_are_those_of_the_translator_and_metrics_those_of_the_task() -> 
     ]
     assert list(evaluation.outputs) == expected
     task = task_named("translation", PAIRS, TaskOptions())
-    assert evaluation.metrics == task.score(expected, "random")
+    assert evaluation.metrics == task.evaluate(expected, "random")
     scores = translator.score(PAIRS)
     mean = sum(score.log_probability for score in scores) / sum(score.tokens for score in scores)
     assert evaluation.perplexity == pytest.approx(math.exp(-mean))
@@ -73,8 +73,8 @@ def test_significance_against_another_model_with_the_same_search() -> None:
     assert progress[-1] == (4, 4)
     assert same.significance is not None
     assert evaluation.significance is None
-    assert {each.p_value for each in same.significance.comparisons if each.p_value is not None} == {1.0}
-    assert same.significance.comparisons[1].system == "random"
+    assert {each.p_value for each in same.significance.results if each.p_value is not None} == {1.0}
+    assert same.significance.results[1].system == "random"
     assert "against" in same.to_json()
     assert same.metrics == evaluation.metrics
 
