@@ -25,7 +25,7 @@ def select_device(name: str) -> torch.device:
     """Return the device for "auto", "cpu", "cuda" or "cuda:N"; "auto" selects a GPU if there is one.
 
     Raises:
-        SettingsError: the name is unknown, or this machine has no such device.
+        SettingsError: if the name is unknown, or this machine has no such device.
 
     Example:
         >>> select_device("cpu")

@@ -25,11 +25,11 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     """Open a regular file for reading; never block on a pipe or a device.
 
     Args:
-        path: The file.
-        follow: Also accept a symbolic link to a regular file.
+        path: the file.
+        follow: also accept a symbolic link to a regular file.
 
     Raises:
-        OSError: the path is not a regular file, or it cannot be opened.
+        OSError: if the path is not a regular file, or it cannot be opened.
     """
     if not follow and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
@@ -50,12 +50,12 @@ def read_regular(path: Path, max_bytes: int, *, follow: bool = True) -> bytes:
     """Return the content of a regular file.
 
     Args:
-        path: The file.
-        max_bytes: Largest size that is accepted. Nothing is read from a larger file.
-        follow: Also accept a symbolic link to a regular file.
+        path: the file.
+        max_bytes: largest size that is accepted. Nothing is read from a larger file.
+        follow: also accept a symbolic link to a regular file.
 
     Raises:
-        OSError: the path is not a regular file, the file cannot be read, or it is larger than `max_bytes`.
+        OSError: if the path is not a regular file, the file cannot be read, or it is larger than `max_bytes`.
     """
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
@@ -69,14 +69,14 @@ def read_listed(path: Path, max_bytes: int, digests: Mapping[str, str] | None, *
     """Return the content of a regular file after verifying its digest.
 
     Args:
-        path: The file.
-        max_bytes: Largest size that is accepted.
+        path: the file.
+        max_bytes: largest size that is accepted.
         digests: SHA-256 by file name, as listed in the directory's config.json; None if it has no such list.
-        follow: Also accept a symbolic link to a regular file.
+        follow: also accept a symbolic link to a regular file.
 
     Raises:
-        OSError: the file cannot be read or is too large.
-        ValueError: the file is not listed, or its digest differs from the listed one.
+        OSError: if the file cannot be read or is too large.
+        ValueError: if the file is not listed, or its digest differs from the listed one.
     """
     data = read_regular(path, max_bytes, follow=follow)
     if digests is not None:
@@ -91,13 +91,13 @@ def read_json_object(path: Path, *, missing: str, error: type[UserError], advice
     """Return the object in a JSON file encoded in UTF-8.
 
     Args:
-        path: The file, of at most `LARGEST_JSON` bytes.
-        missing: Message if the file does not exist.
-        error: Class of the errors raised.
-        advice: What to do if the file cannot be used; appended to every message except `missing`.
+        path: the file, of at most `LARGEST_JSON` bytes.
+        missing: message if the file does not exist.
+        error: class of the errors raised.
+        advice: what to do if the file cannot be used; appended to every message except `missing`.
 
     Raises:
-        error: the file does not exist, cannot be read, is not JSON, or does not contain an object. The message names
+        error: if the file does not exist, cannot be read, is not JSON, or does not contain an object. The message names
             the path.
     """
     advice = f"; {advice}" if advice else ""
@@ -115,7 +115,7 @@ def parse_json_object(data: bytes) -> dict[str, Any]:
     """Return the object in JSON text encoded in UTF-8.
 
     Raises:
-        ValueError: the text is not valid JSON, is not an object, is nested too deeply, or repeats a key.
+        ValueError: if the text is not valid JSON, is not an object, is nested too deeply, or repeats a key.
     """
     try:
         value = json.loads(data.decode(), object_pairs_hook=_without_repeats)
@@ -141,7 +141,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path` atomically: a reader gets either the complete old content or the complete new content.
 
     Raises:
-        OSError: the file cannot be written; `path` is then unchanged.
+        OSError: if the file cannot be written; `path` is then unchanged.
     """
     temporary = temporary_beside(path)
     try:
@@ -179,7 +179,7 @@ def exclusive(directory: Path) -> Iterator[None]:
     The system releases the lock when the process ends, even if it is killed.
 
     Raises:
-        StorageError: another process holds the lock.
+        StorageError: if another process holds the lock.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("ab") as file:

@@ -19,7 +19,7 @@ class Interrupts:
     Attributes:
         raising: True if the next signal raises KeyboardInterrupt, so that the current work is stopped and cleaned up.
             If False, and after that signal, a signal ends the process at once without a message.
-        arrived: Number of the signal that raised KeyboardInterrupt, or None. If it is set, the exit status of the
+        arrived: number of the signal that raised KeyboardInterrupt, or None. If it is set, the exit status of the
             process is 128 + this number, even if some code caught the exception.
     """
 

@@ -57,15 +57,15 @@ def from_mapping(
     dataclass is used unchanged.
 
     Args:
-        cls: The dataclass.
-        mapping: Values by field name; nested mappings for fields that are dataclasses.
-        where: Name of the source in messages, such as "run.toml".
-        place: Dotted key of `mapping` within the source, such as "model"; "" for the whole source.
-        error: Class of the errors raised.
+        cls: the dataclass.
+        mapping: values by field name; nested mappings for fields that are dataclasses.
+        where: name of the source in messages, such as "run.toml".
+        place: dotted key of `mapping` within the source, such as "model"; "" for the whole source.
+        error: class of the errors raised.
 
     Raises:
-        error: an unknown key (the message names the nearest known key), a missing key, a value of another type, or a
-            value that `__post_init__` of the dataclass rejects.
+        error: for an unknown key (the message names the nearest known key), a missing key, a value of another type, or
+            a value that `__post_init__` of the dataclass rejects.
 
     Example:
         >>> @dataclass(frozen=True, kw_only=True)
@@ -98,11 +98,11 @@ class Partial(Generic[Config]):
     """Checked values for some fields of a dataclass, made by `read_partial`.
 
     Attributes:
-        cls: The dataclass.
-        values: Values by field name; the value of a dataclass field is itself a `Partial`.
-        where: Name of the source in messages.
-        place: Dotted key of this table within the source; "" for the whole source.
-        error: Class of the errors raised.
+        cls: the dataclass.
+        values: values by field name; the value of a dataclass field is itself a `Partial`.
+        where: name of the source in messages.
+        place: dotted key of this table within the source; "" for the whole source.
+        error: class of the errors raised.
     """
 
     cls: type[Config]
@@ -131,7 +131,7 @@ class Partial(Generic[Config]):
         """Return an instance of the dataclass; fields without a value get their defaults.
 
         Raises:
-            error: a field has neither a value nor a default, or `__post_init__` rejects a value.
+            error: if a field has neither a value nor a default, or `__post_init__` rejects a value.
         """
         for name, field in _fields(self.cls).items():
             required = field.default is field.default_factory is dataclasses.MISSING
@@ -145,7 +145,7 @@ class Partial(Generic[Config]):
         """Return a copy of `base` in which these values replace its own, recursively for nested dataclasses.
 
         Raises:
-            error: `__post_init__` rejects a value.
+            error: if `__post_init__` rejects a value.
         """
         values = {
             name: value.over(current)
@@ -188,7 +188,7 @@ def apply_overrides(mapping: Mapping[str, object], overrides: Sequence[str]) -> 
     """Return a copy of `mapping` with each override "a.b=value" applied; a value that is not valid TOML is text.
 
     Raises:
-        SettingsError: an override has no "=" or an empty key, or its key is below a value that is not a table.
+        SettingsError: if an override has no "=" or an empty key, or its key is below a value that is not a table.
 
     Example:
         >>> apply_overrides({"training": {"steps": 1000}}, ["training.steps=2000", "name=demo"])
@@ -215,7 +215,7 @@ def load_toml(path: Path) -> dict[str, object]:
     """Return the content of a TOML file.
 
     Raises:
-        SettingsError: the file cannot be read or is not valid TOML; the message names file and line.
+        SettingsError: if the file cannot be read or is not valid TOML; the message names file and line.
     """
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)

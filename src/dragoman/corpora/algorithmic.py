@@ -42,10 +42,10 @@ class _Task:
     """An algorithmic task.
 
     Attributes:
-        draw: Function that returns source and target for a source length and a random number generator.
-        shortest: Smallest source length.
-        description: Description for the list of corpora and README.md.
-        example: Example for README.md.
+        draw: function that returns source and target for a source length and a random number generator.
+        shortest: smallest source length.
+        description: description for the list of corpora and README.md.
+        example: example for README.md.
     """
 
     draw: Callable[[int, random.Random], tuple[Symbols, Symbols]]
@@ -115,13 +115,13 @@ def fetch(
         test.tsv        three pairs of each length from 41 to 400
 
     Args:
-        name: The corpus.
-        directory: The directory in which to make the folder.
-        training_pairs: Number of pairs in train.tsv.
-        on_progress: Called with a description of each stage.
+        name: the corpus.
+        directory: the directory in which to make the folder.
+        training_pairs: number of pairs in train.tsv.
+        on_progress: called with a description of each stage.
 
     Raises:
-        SettingsError: `training_pairs` is less than 1.
+        SettingsError: if `training_pairs` is less than 1.
         CorpusError: see `find_or_make`.
         StorageError: see `find_or_make`.
     """

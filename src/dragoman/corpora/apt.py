@@ -18,8 +18,8 @@ class AptList:
 
     Attributes:
         kind: "Packages" (packages and their source packages) or "Translations" (descriptions).
-        name: Archive, release and component, as in "http://deb.debian.org/debian bookworm/main Translation-en".
-        content: Content of the list.
+        name: archive, release and component, as in "http://deb.debian.org/debian bookworm/main Translation-en".
+        content: content of the list.
     """
 
     kind: str
@@ -31,10 +31,10 @@ def read_apt_lists(helper: str = HELPER) -> list[AptList]:
     """Return this machine's lists of Debian's packages and of their English descriptions.
 
     Args:
-        helper: The program of apt that prints a list.
+        helper: the program of apt that prints a list.
 
     Raises:
-        CorpusError: apt is not installed, fails, or has no such descriptions.
+        CorpusError: if apt is not installed, fails, or has no such descriptions.
     """
     parser = HeaderParser()
     listing = _run("apt-get", *_ENGLISH, "indextargets", "Origin: Debian")

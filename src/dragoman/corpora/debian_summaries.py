@@ -45,13 +45,13 @@ def fetch(
     Validation and test data are whole families of packages (see `family`), without pairs that occur in training data.
 
     Args:
-        directory: The directory in which to make the folder.
-        read_lists: Function that returns apt's lists.
-        on_progress: Called with a description of each stage.
+        directory: the directory in which to make the folder.
+        read_lists: function that returns apt's lists.
+        on_progress: called with a description of each stage.
 
     Raises:
-        CorpusError: apt is not installed or has no English descriptions, or see `find_or_make`.
-        StorageError: the folder cannot be written.
+        CorpusError: if apt is not installed or has no English descriptions, or see `find_or_make`.
+        StorageError: if the folder cannot be written.
     """
     lists = sorted(read_lists(), key=lambda apt_list: (apt_list.name, apt_list.content))
     identity = {
@@ -74,7 +74,7 @@ def extract(lists: Iterable[AptList]) -> tuple[dict[str, list[Pair]], dict[str, 
     """Return distinct pairs (long, short) by family of packages, and the number of descriptions left out by reason.
 
     Raises:
-        CorpusError: a list is not valid UTF-8.
+        CorpusError: if a list is not valid UTF-8.
     """
     lists = list(lists)
     # The source package is only in the lists of packages, and only where its name differs from the package's.

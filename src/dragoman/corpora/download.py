@@ -18,11 +18,11 @@ class Release:
     """One wheel of one release of a project on the package index.
 
     Attributes:
-        project: Name of the project.
-        version: Version of the release.
-        file_name: File name of the wheel.
+        project: name of the project.
+        version: version of the release.
+        file_name: file name of the wheel.
         sha256: SHA-256 of the wheel, in hexadecimal.
-        size: Size of the wheel in bytes.
+        size: size of the wheel in bytes.
         python: Python version for which pip selects the wheel.
     """
 
@@ -38,7 +38,7 @@ def cache_directory() -> Path:
     """Return the cache directory: $XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman.
 
     Raises:
-        SettingsError: neither the variable nor a home directory is set.
+        SettingsError: if neither the variable nor a home directory is set.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification requires relative paths to be ignored.
@@ -54,7 +54,7 @@ def pip_download(release: Release, directory: Path) -> None:
     """Download a wheel into `directory` with pip and the user's pip settings.
 
     Raises:
-        CorpusError: pip failed; the message contains pip's error messages.
+        CorpusError: if pip failed; the message contains pip's error messages.
     """
     requirements = directory / "requirements.txt"
     requirements.write_text(f"{release.project}=={release.version} --hash=sha256:{release.sha256}\n", encoding="utf-8")
@@ -85,13 +85,13 @@ def obtain(release: Release, cache: Path, download: Callable[[Release, Path], No
     A failure leaves no files in the cache.
 
     Args:
-        release: The wheel.
-        cache: The cache directory.
-        download: Function that downloads the wheel into a directory.
+        release: the wheel.
+        cache: the cache directory.
+        download: function that downloads the wheel into a directory.
 
     Raises:
-        CorpusError: the download failed, or the downloaded file has another hash.
-        StorageError: the cache cannot be written.
+        CorpusError: if the download failed, or the downloaded file has another hash.
+        StorageError: if the cache cannot be written.
     """
     wheel = cache / release.file_name
     if wheel.is_file() and file_sha256(wheel) == release.sha256:
@@ -145,7 +145,7 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal.
 
     Raises:
-        CorpusError: the file cannot be read.
+        CorpusError: if the file cannot be read.
     """
     try:
         with path.open("rb") as file:

@@ -19,12 +19,12 @@ class CorpusFiles:
     """Files of a fetched corpus.
 
     Attributes:
-        directory: The folder.
-        train: Training data.
-        valid: Validation data.
-        test: Test data.
-        pairs: Number of pairs in each part: "train", "valid", "test" and possibly others; part X is in X.tsv.
-        left_out: Number of pairs that are in no part, by reason.
+        directory: the folder.
+        train: training data.
+        valid: validation data.
+        test: test data.
+        pairs: number of pairs in each part: "train", "valid", "test" and possibly others; part X is in X.tsv.
+        left_out: number of pairs that are in no part, by reason.
         already_there: True if the folder existed before.
     """
 
@@ -37,7 +37,7 @@ class CorpusFiles:
     already_there: bool
 
     @classmethod
-    def below(
+    def in_directory(
         cls,
         directory: Path,
         *,
@@ -62,11 +62,11 @@ class CorpusContents:
     """Content of a corpus folder before it is written.
 
     Attributes:
-        parts: Pairs of each part: "train", "valid", "test" and possibly others.
-        left_out: Number of pairs that are in no part, by reason.
-        about: Additional entries of the manifest: licence, attribution, version.
-        readme: Content of README.md.
-        licence: Content of LICENSE, if the texts must be distributed with it.
+        parts: pairs of each part: "train", "valid", "test" and possibly others.
+        left_out: number of pairs that are in no part, by reason.
+        about: additional entries of the manifest: licence, attribution, version.
+        readme: content of README.md.
+        licence: content of LICENSE, if the texts must be distributed with it.
     """
 
     parts: Mapping[str, Sequence[Pair]]
@@ -80,13 +80,13 @@ def find_or_make(folder: Path, identity: Mapping[str, object], make: Callable[[]
     """Return the corpus in `folder`; make it if the folder does not exist.
 
     Args:
-        folder: The folder of the corpus.
-        identity: Entries of the manifest that determine the content: equal entries give equal files.
-        make: Function that returns the content; called only if the folder does not exist. Its errors are not caught.
+        folder: the folder of the corpus.
+        identity: entries of the manifest that determine the content: equal entries give equal files.
+        make: function that returns the content; called only if the folder does not exist. Its errors are not caught.
 
     Raises:
-        CorpusError: the folder contains something else, see `find`.
-        StorageError: the folder cannot be written.
+        CorpusError: if the folder contains something else, see `find`.
+        StorageError: if the folder cannot be written.
     """
     if (files := find(folder, identity)) is not None:
         return files
@@ -97,7 +97,7 @@ def find_or_make(folder: Path, identity: Mapping[str, object], make: Callable[[]
     if made.licence is not None:
         contents["LICENSE"] = made.licence
     write(folder, contents, {**identity, **made.about, "pairs": counts, "left_out": made.left_out})
-    return CorpusFiles.below(folder, pairs=counts, left_out=made.left_out, already_there=False)
+    return CorpusFiles.in_directory(folder, pairs=counts, left_out=made.left_out, already_there=False)
 
 
 def sizes(parts: Mapping[str, Sequence[Pair]]) -> str:
@@ -109,8 +109,8 @@ def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
     """Return the corpus in `folder`, or None if the folder does not exist.
 
     Raises:
-        CorpusError: the folder exists, but was made from another identity, was changed, or is not a corpus. It is never
-            overwritten.
+        CorpusError: if the folder exists, but was made from another identity, was changed, or is not a corpus. It is
+            never overwritten.
     """
     if not os.path.lexists(folder):
         return None
@@ -120,7 +120,7 @@ def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
         manifest = read_json_object(folder / "manifest.json", missing=unknown, error=CorpusError)
         made_from = {key: manifest[key] for key in identity}
         changed = [name for name, sha256 in manifest["files"].items() if not _has_sha256(folder / name, sha256)]
-        files = CorpusFiles.below(
+        files = CorpusFiles.in_directory(
             folder,
             pairs=manifest["pairs"],
             left_out=manifest["left_out"],
@@ -139,7 +139,7 @@ def write(folder: Path, contents: Mapping[str, bytes], manifest: Mapping[str, ob
     """Write the files and manifest.json (`manifest` and the hash of each file) atomically.
 
     Raises:
-        StorageError: the folder cannot be written.
+        StorageError: if the folder cannot be written.
     """
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     text = json.dumps({**manifest, "files": hashes}, ensure_ascii=False, indent=2) + "\n"

@@ -18,13 +18,13 @@ class Split:
     """Pairs of each part, with the names of the held-out documents.
 
     Attributes:
-        train: Pairs of the training data.
-        valid: Pairs of the validation data.
-        test: Pairs of the test data.
-        valid_documents: Names of the documents of the validation data.
-        test_documents: Names of the documents of the test data.
-        repeated: Number of pairs left out of `train` because it contains them already.
-        seen: Number of pairs left out of `valid` and `test` because their folded source or target occurs in the
+        train: pairs of the training data.
+        valid: pairs of the validation data.
+        test: pairs of the test data.
+        valid_documents: names of the documents of the validation data.
+        test_documents: names of the documents of the test data.
+        repeated: number of pairs left out of `train` because it contains them already.
+        seen: number of pairs left out of `valid` and `test` because their folded source or target occurs in the
             training data or in an earlier held-out pair.
     """
 
@@ -45,8 +45,8 @@ def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callabl
     contains the same target with the source "Turn on".
 
     Args:
-        documents: Pairs of each document.
-        source_key: Function that returns the part of a source that is compared, in folded form. Targets are compared
+        documents: pairs of each document.
+        source_key: function that returns the part of a source that is compared, in folded form. Targets are compared
             after `fold`.
     """
     names = sorted(documents)
@@ -82,9 +82,9 @@ def part_of(name: str, test_share: float, valid_share: float) -> str:
     """Return the part ("test", "valid" or "train") to which a name belongs; it depends only on the hash of the name.
 
     Args:
-        name: The name, for example of a document.
-        test_share: Fraction of names in "test".
-        valid_share: Fraction of names in "valid".
+        name: the name, for example of a document.
+        test_share: fraction of names in "test".
+        valid_share: fraction of names in "valid".
     """
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     fraction = int.from_bytes(digest, "big") / 2**64

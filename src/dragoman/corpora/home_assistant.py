@@ -62,10 +62,10 @@ class Extracted:
     """Content of a wheel.
 
     Attributes:
-        version: Version of the release.
-        documents: Pairs of each integration.
-        left_out: Number of texts left out, by reason.
-        licence: Text of the licence.
+        version: version of the release.
+        documents: pairs of each integration.
+        left_out: number of texts left out, by reason.
+        licence: text of the licence.
     """
 
     version: str
@@ -81,9 +81,9 @@ def fetch(directory: Path, pair: str, wheel: Path | None = None, on_progress: On
     arguments.
 
     Raises:
-        SettingsError: a language is unknown.
-        CorpusError: the download failed, the wheel is damaged, or see `find_or_make`.
-        StorageError: the folder or the cache cannot be written.
+        SettingsError: if a language is unknown.
+        CorpusError: if the download failed, the wheel is damaged, or see `find_or_make`.
+        StorageError: if the folder or the cache cannot be written.
     """
     source, target = parse_pair(pair)
     identity = {
@@ -106,7 +106,7 @@ def parse_pair(pair: str) -> tuple[str, str]:
     """Return source and target language of a pair such as "en-de" or "zh-Hant-en".
 
     Raises:
-        SettingsError: these are not two different languages of the corpus; the message lists the languages.
+        SettingsError: if these are not two different languages of the corpus; the message lists the languages.
     """
     # Codes may contain hyphens: try each hyphen as the separator.
     hyphens = [match.start() for match in re.finditer("-", pair)]
@@ -124,10 +124,11 @@ def extract(wheel: Path, source: str, target: str) -> Extracted:
 
     Line breaks, tabs and runs of spaces become single spaces, because a pair is one line of a file. Empty texts,
     references to other texts, texts with control characters and untranslated texts are left out. A text is
-    untranslated if its target equals its source: most of these wait for a translation, and copying gives them all.
+    untranslated if its target equals its source: most of these have no translation yet, and a model could produce all
+    of them by copying.
 
     Raises:
-        CorpusError: the wheel is damaged, or is not a wheel of Home Assistant.
+        CorpusError: if the wheel is damaged, or is not a wheel of Home Assistant.
     """
     documents: dict[str, list[Pair]] = {}
     left_out = Counter(

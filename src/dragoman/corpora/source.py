@@ -12,14 +12,14 @@ class CorpusSource:
     """Description of a corpus in `dragoman corpus list`.
 
     Attributes:
-        name: Name of the corpus.
-        description: Content and size.
-        licence: Licence of the texts.
-        attribution: Authors of the texts.
-        languages: Language codes of which a pair SOURCE-TARGET may consist, in either direction; empty if the corpus
+        name: name of the corpus.
+        description: content and size.
+        licence: licence of the texts.
+        attribution: authors of the texts.
+        languages: language codes of which a pair SOURCE-TARGET may consist, in either direction; empty if the corpus
             has no choice of languages.
-        download_bytes: Size of the first download; other language pairs need no further download.
-        training_pairs: Default number of training pairs of a generated corpus; 0 for other corpora.
+        download_bytes: size of the first download; other language pairs need no further download.
+        training_pairs: default number of training pairs of a generated corpus; 0 for other corpora.
     """
 
     name: str

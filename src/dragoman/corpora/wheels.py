@@ -17,7 +17,7 @@ def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a wheel as an archive inside a `with` block.
 
     Raises:
-        CorpusError: the wheel is damaged; also for errors that occur inside the block.
+        CorpusError: if the wheel is damaged; also for errors that occur inside the block.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -33,7 +33,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Return the content of a file in a wheel.
 
     Raises:
-        ValueError: the file is too large, or is compressed by a method that wheels do not use.
+        ValueError: if the file is too large, or is compressed by a method that wheels do not use.
     """
     member = archive.getinfo(name)
     if member.file_size > _MAX_MEMBER_BYTES:

@@ -28,9 +28,9 @@ class BatchingConfig:
     """Settings of batching.
 
     Attributes:
-        batch_tokens: Maximum number of padded tokens in a batch: its rows times the length of its longest source or
+        batch_tokens: maximum number of padded tokens in a batch: its rows times the length of its longest source or
             target, including the end of the sentence. A pair that is longer than this is a batch of its own.
-        window: Number of pairs sorted together. A larger window gives less padding and less random batches.
+        window: number of pairs sorted together. A larger window gives less padding and less random batches.
     """
 
     batch_tokens: int = 4096
@@ -57,12 +57,12 @@ class Batch:
     B is the number of pairs; S and T are the largest lengths of source and target, including one special symbol.
 
     Attributes:
-        source: Source ids, EOS, then PAD.
+        source: source ids, EOS, then PAD.
         source_mask: True for tokens, False for padding.
         target_in: BOS, target ids, then PAD: the input of the decoder.
-        target_out: Target ids, EOS, then PAD: the tokens to predict.
+        target_out: target ids, EOS, then PAD: the tokens to predict.
         target_mask: True for tokens, False for padding.
-        target_tokens: Number of True values in `target_mask`, available without waiting for the device.
+        target_tokens: number of True values in `target_mask`, available without waiting for the device.
     """
 
     source: Int64[Tensor, "B S"]
@@ -134,17 +134,17 @@ def batches(
     Starting takes the time to permute one epoch, whatever the cursor.
 
     Args:
-        source_lengths: Number of subwords of each source [N], without special symbols.
-        target_lengths: Number of subwords of each target [N], without special symbols.
-        config: Settings of batching.
-        seed: Seed of the order.
-        cursor: Where to start; None for the beginning.
+        source_lengths: number of subwords of each source [N], without special symbols.
+        target_lengths: number of subwords of each target [N], without special symbols.
+        config: settings of batching.
+        seed: seed of the order.
+        cursor: where to start; None for the beginning.
 
     Yields:
         The cursor of the next batch, to save for resuming after this one, and the indices [B] of this batch's pairs.
 
     Raises:
-        CorpusError: there are no pairs, or the cursor belongs to another corpus or other settings.
+        CorpusError: if there are no pairs, or the cursor belongs to another corpus or other settings.
     """
     count = len(source_lengths)
     assert count == len(target_lengths) < 2**32

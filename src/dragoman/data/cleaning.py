@@ -32,17 +32,17 @@ class CleaningConfig:
     """Rules for dropping pairs, in the order in which they are applied; False or 0 turns a rule off.
 
     Attributes:
-        empty: Drop pairs in which a side is empty or only white space.
-        control_characters: Drop pairs with control characters (including line feeds, as a text is one line) or
+        empty: drop pairs in which a side is empty or only white space.
+        control_characters: drop pairs with control characters (including line feeds, as a text is one line) or
             U+FFFD.
-        max_characters: Drop pairs with a side of more characters than this.
-        max_length_ratio: Drop pairs in which the longer side is more than this many times as long as the other, both
+        max_characters: drop pairs with a side of more characters than this.
+        max_length_ratio: drop pairs in which the longer side is more than this many times as long as the other, both
             in characters and in UTF-8 bytes: Chinese needs few characters and Hindi many bytes, but the other ratio is
             normal. The rule applies if the longer side has at least 30 characters.
-        copied_source: Drop pairs whose target is the untranslated source, the most harmful kind of noise (Khayrallah
+        copied_source: drop pairs whose target is the untranslated source, the most harmful kind of noise (Khayrallah
             and Koehn, 2018). The rule applies to texts of at least 21 letters: shorter ones are mostly names, which a
             model should learn to copy.
-        duplicates: Drop pairs that are equal to an earlier pair.
+        duplicates: drop pairs that are equal to an earlier pair.
     """
 
     empty: bool = True
@@ -67,9 +67,9 @@ class CleaningReport:
     """Numbers of pairs kept and dropped.
 
     Attributes:
-        kept: Number of pairs kept.
-        dropped: Number of pairs dropped, by rule.
-        examples: The first pairs dropped, by rule, with long texts shortened.
+        kept: number of pairs kept.
+        dropped: number of pairs dropped, by rule.
+        examples: the first pairs dropped, by rule, with long texts shortened.
     """
 
     kept: int = 0
@@ -110,10 +110,10 @@ def clean(
     Dropping duplicates needs 8 bytes of memory for each kept pair, and twice that at the peak.
 
     Args:
-        pairs: The pairs, read once.
-        config: The rules.
-        report: Updated while the pairs are read.
-        duplicates_at_once: Number of pairs searched for duplicates at a time; it does not change the result.
+        pairs: the pairs, read once.
+        config: the rules.
+        report: updated while the pairs are read.
+        duplicates_at_once: number of pairs searched for duplicates at a time; it does not change the result.
 
     Example:
         >>> pairs = [Pair("Open", "Auf"), Pair("Open", "Auf"), Pair("Close", " ")]

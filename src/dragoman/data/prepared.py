@@ -40,13 +40,13 @@ class PreparedMeta:
     """Content of meta.json.
 
     Attributes:
-        pairs: Number of pairs.
-        dropped: Number of pairs left out because a side was longer than `max_tokens`.
-        max_tokens: Maximum number of subwords in a source or target, without special symbols.
-        source_tokens: Number of subwords of all sources, without special symbols.
-        target_tokens: Number of subwords of all targets, without special symbols.
+        pairs: number of pairs.
+        dropped: number of pairs left out because a side was longer than `max_tokens`.
+        max_tokens: maximum number of subwords in a source or target, without special symbols.
+        source_tokens: number of subwords of all sources, without special symbols.
+        target_tokens: number of subwords of all targets, without special symbols.
         vocabulary_hash: `Tokenizer.vocabulary_hash` of the tokenizer that encoded the corpus.
-        version: Version of the layout.
+        version: version of the layout.
     """
 
     pairs: int
@@ -62,9 +62,9 @@ class PreparedCorpus:
     """Subword ids of a corpus, in the order of its pairs.
 
     Attributes:
-        meta: Content of meta.json.
-        source_lengths: Number of subwords of each source, without special symbols.
-        target_lengths: Number of subwords of each target, without special symbols.
+        meta: content of meta.json.
+        source_lengths: number of subwords of each source, without special symbols.
+        target_lengths: number of subwords of each target, without special symbols.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class PreparedCorpus:
         """Memory-map the files that `prepare` wrote, without reading the ids.
 
         Raises:
-            StorageError: the directory is not a prepared corpus, or is damaged.
+            StorageError: if the directory is not a prepared corpus, or is damaged.
         """
         try:
             meta = PreparedMeta(
@@ -139,11 +139,11 @@ def prepare(
     caught and leaves the directory unchanged.
 
     Args:
-        pairs: The pairs, read once.
-        tokenizer: The tokenizer.
-        directory: Where to write.
-        max_tokens: Pairs with more subwords than this on a side are dropped and counted.
-        workers: Number of threads that encode (sentencepiece releases Python's global lock); it does not change the
+        pairs: the pairs, read once.
+        tokenizer: the tokenizer.
+        directory: where to write.
+        max_tokens: pairs with more subwords than this on a side are dropped and counted.
+        workers: number of threads that encode (sentencepiece releases Python's global lock); it does not change the
             result.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -212,8 +212,8 @@ class _Block:
     """Rows to be written. They are arrays because a list takes 40 bytes per id, which Python returns late.
 
     Attributes:
-        values: The concatenated rows of source and of target.
-        lengths: Lengths of the rows of source and target [rows, 2].
+        values: the concatenated rows of source and of target.
+        lengths: lengths of the rows of source and target [rows, 2].
     """
 
     values: tuple[Ids, Ids]

@@ -43,8 +43,8 @@ class Corpus:
     """Format and files of a corpus, as named on the command line.
 
     Attributes:
-        format: Format of the files.
-        paths: One path, or the paths of source and target if the format is "parallel"; "-" is standard input.
+        format: format of the files.
+        paths: one path, or the paths of source and target if the format is "parallel"; "-" is standard input.
     """
 
     format: Literal["tsv", "jsonl", "parallel"]
@@ -58,7 +58,7 @@ def parse_corpus(argument: str) -> Corpus:
     """Return the corpus that a command-line argument names, without opening any file.
 
     Raises:
-        CorpusError: the argument has an unknown suffix or is not a valid pair of paths.
+        CorpusError: if the argument has an unknown suffix or is not a valid pair of paths.
 
     Example:
         >>> parse_corpus("train.en,train.de")
@@ -94,8 +94,8 @@ def read_pairs(corpus: Corpus) -> Iterator[Pair]:
     """Yield the pairs of a corpus, one per line.
 
     Raises:
-        CorpusError: invalid UTF-8, a TSV line without exactly one tab, a JSON line without both texts, parallel files
-            with different numbers of lines, or damaged compression. The message names file and line.
+        CorpusError: for invalid UTF-8, a TSV line without exactly one tab, a JSON line without both texts, parallel
+            files with different numbers of lines, or damaged compression. The message names file and line.
 
     Example:
         >>> pairs = list(read_pairs(parse_corpus("corpus.tsv")))
@@ -121,11 +121,11 @@ def read_lines(path: str, max_bytes: int = LONGEST_LINE) -> Iterator[bytes]:
     included. A UTF-8 byte order mark at the start is skipped.
 
     Args:
-        path: The file; "-" for standard input. The suffix .gz or .zst means that it is compressed.
-        max_bytes: Maximum number of bytes in a line.
+        path: the file; "-" for standard input. The suffix .gz or .zst means that it is compressed.
+        max_bytes: maximum number of bytes in a line.
 
     Raises:
-        CorpusError: the file cannot be read, its compression is damaged, or a line is longer than `max_bytes`.
+        CorpusError: if the file cannot be read, its compression is damaged, or a line is longer than `max_bytes`.
 
     Example:
         >>> lines = list(read_lines("letter.txt"))

@@ -35,11 +35,11 @@ class SideStats:
     """Statistics of one side of a corpus.
 
     Attributes:
-        total_characters: Number of Unicode code points, without line ends.
-        total_words: Number of words separated by white space; for Chinese or Japanese, use the characters instead.
-        characters: Lengths of the texts in characters.
-        words: Lengths of the texts in words.
-        placeholders: Number of texts with a placeholder such as {name} or %s.
+        total_characters: number of Unicode code points, without line ends.
+        total_words: number of words separated by white space; for Chinese or Japanese, use the characters instead.
+        characters: lengths of the texts in characters.
+        words: lengths of the texts in words.
+        placeholders: number of texts with a placeholder such as {name} or %s.
     """
 
     total_characters: int
@@ -54,10 +54,10 @@ class CorpusStats:
     """Statistics of a corpus.
 
     Attributes:
-        pairs: Number of pairs.
-        distinct: Number of distinct pairs.
-        source: Statistics of the sources; None if there are no pairs.
-        target: Statistics of the targets; None if there are no pairs.
+        pairs: number of pairs.
+        distinct: number of distinct pairs.
+        source: statistics of the sources; None if there are no pairs.
+        target: statistics of the targets; None if there are no pairs.
         examples: A random sample of the pairs, which is always the same for the same pairs.
     """
 

@@ -23,8 +23,8 @@ class Reference:
     """Reference alignment of a sentence.
 
     Attributes:
-        sure: Links that a correct alignment must contain.
-        possible: Links that a correct alignment may contain, including the sure ones.
+        sure: links that a correct alignment must contain.
+        possible: links that a correct alignment may contain, including the sure ones.
     """
 
     sure: frozenset[Link]
@@ -38,9 +38,9 @@ class AlignmentMetrics:
     A is the set of links, S the set of sure links and P the set of possible links of the references.
 
     Attributes:
-        precision: Link precision, |A ∩ P| / |A|; 0 to 1, higher is better.
-        recall: Link recall, |A ∩ S| / |S|; 0 to 1, higher is better.
-        error_rate: Alignment error rate (AER), 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|); 0 to 1, lower is better.
+        precision: link precision, |A ∩ P| / |A|; 0 to 1, higher is better.
+        recall: link recall, |A ∩ S| / |S|; 0 to 1, higher is better.
+        error_rate: alignment error rate (AER), 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|); 0 to 1, lower is better.
         links: |A|.
     """
 
@@ -54,8 +54,8 @@ def alignment_metrics(alignments: Sequence[Collection[Link]], references: Sequen
     """Return the metrics of alignments against references.
 
     Args:
-        alignments: Links of each sentence.
-        references: Reference of each sentence.
+        alignments: links of each sentence.
+        references: reference of each sentence.
 
     Example:
         >>> [reference] = read_references(["0-0 1?1"], "reference.txt")
@@ -83,11 +83,11 @@ def read_references(lines: Iterable[str], where: str) -> list[Reference]:
     """Parse one reference alignment per line.
 
     Args:
-        lines: The lines.
-        where: Name of the file, for messages.
+        lines: the lines.
+        where: name of the file, for messages.
 
     Raises:
-        CorpusError: a line contains something other than links; the message names file and line.
+        CorpusError: if a line contains something other than links; the message names file and line.
     """
     references = []
     for number, line in enumerate(lines, 1):
@@ -138,8 +138,8 @@ def partial_alignment_metrics(
     Links between words that do not occur in the reference are ignored.
 
     Args:
-        alignments: Links of each sentence.
-        references: Sure links of some words of each sentence.
+        alignments: links of each sentence.
+        references: sure links of some words of each sentence.
     """
     return alignment_metrics(
         [links_of_words_in(reference, alignment) for alignment, reference in zip(alignments, references, strict=True)],

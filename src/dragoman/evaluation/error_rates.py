@@ -29,9 +29,9 @@ class Counts(NamedTuple):
     The nearest reference is the one with the fewest edits; of several such references the longest, and then the first.
 
     Attributes:
-        edits: Minimum number of insertions, deletions and substitutions that turn o into r (Levenshtein, 1966).
+        edits: minimum number of insertions, deletions and substitutions that turn o into r (Levenshtein, 1966).
         symbols: |r|.
-        matching: Number of positions i <= min(|o|, |r|) with o_i = r_i.
+        matching: number of positions i <= min(|o|, |r|) with o_i = r_i.
         positions: max(|o|, |r|); so each missing or additional symbol is a wrong position.
         wrong: 1 if o equals no reference, else 0.
         sequences: 1.
@@ -71,15 +71,15 @@ class ErrorRates:
     """Error rates and accuracies of outputs, in per cent; see `Counts` for the terms.
 
     Attributes:
-        symbol_error_rate: Edits per 100 symbols of the nearest references; lower is better. It exceeds 100 if outputs
+        symbol_error_rate: edits per 100 symbols of the nearest references; lower is better. It exceeds 100 if outputs
             are much too long. None if all nearest references are empty.
-        sequence_error_rate: Percentage of outputs that equal none of their references; lower is better.
-        symbol_accuracy: Percentage of positions at which output and nearest reference have the same symbol; higher is
+        sequence_error_rate: percentage of outputs that equal none of their references; lower is better.
+        symbol_accuracy: percentage of positions at which output and nearest reference have the same symbol; higher is
             better. Missing and additional symbols are wrong positions; after an additional symbol at the beginning,
             all positions are usually wrong. None if all outputs and references are empty.
         sequence_accuracy: 100 - sequence_error_rate.
-        sequences: Number of outputs.
-        symbols: Number of symbols of the nearest references.
+        sequences: number of outputs.
+        symbols: number of symbols of the nearest references.
     """
 
     symbol_error_rate: float | None
@@ -122,9 +122,9 @@ class SymbolMetrics:
     """Error rates of the outputs for a test set; a `Report`.
 
     Attributes:
-        rates: Rates of all outputs.
-        by_length: Rates by length of the source.
-        signature: How the rates were computed.
+        rates: rates of all outputs.
+        by_length: rates by length of the source.
+        signature: how the rates were computed.
     """
 
     rates: ErrorRates
@@ -175,15 +175,15 @@ def symbol_metrics(
     """Return the error rates of outputs, each compared with the nearest of its references.
 
     Args:
-        outputs: Outputs, whose symbols are separated by white space.
-        references: References of each output.
-        sources: Source of each output; only its number of symbols matters.
-        length_bounds: Largest source length in each row of the table by length, in symbols; longer sources are in an
+        outputs: outputs, whose symbols are separated by white space.
+        references: references of each output.
+        sources: source of each output; only its number of symbols matters.
+        length_bounds: largest source length in each row of the table by length, in symbols; longer sources are in an
             additional row. If empty, each bound is twice the previous one, see `doubling_bounds`.
 
     Raises:
-        CorpusError: the numbers of outputs and references differ or are zero.
-        SettingsError: the bounds are not increasing or not at least 1.
+        CorpusError: if the numbers of outputs and references differ or are zero.
+        SettingsError: if the bounds are not increasing or not at least 1.
 
     Example:
         >>> metrics = symbol_metrics(["1 2 3", "4 4"], [["1 2 3"], ["4 5"]], ["3 2 1", "5 4"])
@@ -218,8 +218,8 @@ def exact_match(outputs: Sequence[str], pairs: Sequence[tuple[str, str]]) -> flo
     """Return the percentage of outputs that equal a reference of their source, ignoring differences in white space.
 
     Args:
-        outputs: Output for the source of each pair.
-        pairs: Pairs of a source and a reference. Several pairs with one source are its several references.
+        outputs: output for the source of each pair.
+        pairs: pairs of a source and a reference. Several pairs with one source are its several references.
     """
     assert len(outputs) == len(pairs) > 0
     references = group_references(pairs)
@@ -268,14 +268,14 @@ def compare_symbols(
     """Return a paired bootstrap test of the error rates of systems against those of a baseline.
 
     Args:
-        references: References of each source.
-        baseline: Name of the system that is the baseline.
-        systems: Outputs of each system by its name, including the baseline.
-        samples: Number of bootstrap samples.
-        seed: Seed of the samples.
+        references: references of each source.
+        baseline: name of the system that is the baseline.
+        systems: outputs of each system by its name, including the baseline.
+        samples: number of bootstrap samples.
+        seed: seed of the samples.
 
     Raises:
-        CorpusError: the numbers of outputs and references differ or are zero.
+        CorpusError: if the numbers of outputs and references differ or are zero.
         SettingsError: see `resample`.
     """
     for name, outputs in systems.items():

@@ -26,8 +26,8 @@ class TranslationMetrics:
     Attributes:
         bleu: BLEU, 0 to 100, higher is better (Papineni et al., 2002; exponential smoothing).
         chrf: chrF2, 0 to 100, higher is better (Popović, 2015).
-        ter: Edits per 100 reference words, lower is better (Snover et al., 2006); may exceed 100.
-        sentences: Number of translations.
+        ter: edits per 100 reference words, lower is better (Snover et al., 2006); may exceed 100.
+        sentences: number of translations.
         signatures: sacrebleu's signature of each metric, by the names "bleu", "chrf" and "ter".
     """
 
@@ -62,14 +62,14 @@ def translation_metrics(
     The time for TER is cubic in the length of a sentence: a sentence of 500 words may take a second.
 
     Args:
-        hypotheses: Detokenised translations.
-        references: Reference of each translation.
-        tokenize: Tokenizer of sacrebleu for BLEU, see `bleu_tokenizer_for`. With "zh" and "char", TER also counts
+        hypotheses: detokenised translations.
+        references: reference of each translation.
+        tokenize: tokenizer of sacrebleu for BLEU, see `bleu_tokenizer_for`. With "zh" and "char", TER also counts
             Chinese and Japanese text by characters.
 
     Raises:
-        CorpusError: the numbers of lines differ or are zero.
-        SettingsError: the tokenizer is unknown.
+        CorpusError: if the numbers of lines differ or are zero.
+        SettingsError: if the tokenizer is unknown.
 
     Example:
         >>> metrics = translation_metrics(["The light is off now."], ["The light is off now."])
@@ -98,7 +98,7 @@ def bleu_tokenizer_for(target_language: str | None) -> str:
     Japanese and Korean are compared by characters, because sacrebleu's tokenizers for them need MeCab and dictionaries.
 
     Args:
-        target_language: Language code such as "de", "zh-Hans" or "pt_BR"; None if it is not known.
+        target_language: language code such as "de", "zh-Hans" or "pt_BR"; None if it is not known.
 
     Example:
         >>> bleu_tokenizer_for("zh-Hans")
@@ -116,11 +116,11 @@ def perplexity(log_probability_sum: float, tokens: int) -> float:
     """Return exp(-log_probability_sum / tokens), or infinity if that is too large.
 
     Args:
-        log_probability_sum: Sum of the natural logarithms of the tokens' probabilities.
-        tokens: Number of tokens.
+        log_probability_sum: sum of the natural logarithms of the tokens' probabilities.
+        tokens: number of tokens.
 
     Raises:
-        CorpusError: there are no tokens.
+        CorpusError: if there are no tokens.
     """
     if tokens < 1:
         raise CorpusError(f"cannot compute the perplexity of {tokens} tokens; there must be at least one")
@@ -134,9 +134,9 @@ def check_parallel(name: str, hypotheses: Sequence[str], references: Sequence[st
     """Raise CorpusError unless the numbers of hypotheses and references are equal and not zero.
 
     Args:
-        name: Name of the hypotheses in messages, such as "the hypotheses".
-        hypotheses: The translations.
-        references: Reference of each translation.
+        name: name of the hypotheses in messages, such as "the hypotheses".
+        hypotheses: the translations.
+        references: reference of each translation.
     """
     if len(hypotheses) != len(references):
         raise CorpusError(

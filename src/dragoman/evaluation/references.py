@@ -29,9 +29,9 @@ def check_references(name: str, outputs: Sequence[str], references: Sequence[Ref
     """Raise CorpusError unless the numbers of outputs and references are equal and not zero.
 
     Args:
-        name: Name of the outputs in messages, such as "the outputs".
-        outputs: The outputs.
-        references: References of each output.
+        name: name of the outputs in messages, such as "the outputs".
+        outputs: the outputs.
+        references: references of each output.
     """
     if len(outputs) != len(references):
         raise CorpusError(

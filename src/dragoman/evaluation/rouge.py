@@ -43,7 +43,7 @@ class RougeValues:
     Attributes:
         precision: ROUGE precision, m / the number of n-grams of the summary.
         recall: ROUGE recall, m / the number of n-grams of the reference.
-        f1: Harmonic mean of precision and recall.
+        f1: harmonic mean of precision and recall.
     """
 
     precision: float
@@ -56,13 +56,13 @@ class SummaryMetrics:
     """ROUGE of the summaries of a system and of the lead of the source; a `Report`.
 
     Attributes:
-        rouge: Values of the system, by "rouge1", "rouge2" and "rougeL".
-        lead: Values of the lead, by the same names.
-        lead_words: Number of words in the lead.
-        significance: Significance test of the f1 of the system against that of the lead.
-        summaries: Number of summaries.
-        unreadable: Number of references in which ROUGE's tokenizer finds no words; no summary matches them.
-        signature: How the values were computed.
+        rouge: values of the system, by "rouge1", "rouge2" and "rougeL".
+        lead: values of the lead, by the same names.
+        lead_words: number of words in the lead.
+        significance: significance test of the f1 of the system against that of the lead.
+        summaries: number of summaries.
+        unreadable: number of references in which ROUGE's tokenizer finds no words; no summary matches them.
+        signature: how the values were computed.
     """
 
     rouge: Mapping[str, RougeValues]
@@ -127,17 +127,22 @@ def summary_metrics(
     and words are not stemmed.
 
     Args:
-        summaries: Summaries of the system.
-        references: References of each summary.
-        sources: Source of each summary.
-        system: Name of the system in tables.
-        language: Language code of the summaries; None if it is not known.
-        samples: Number of bootstrap samples.
-        seed: Seed of the samples.
+        summaries: summaries of the system.
+        references: references of each summary.
+        sources: source of each summary.
+        system: name of the system in tables.
+        language: language code of the summaries; None if it is not known.
+        samples: number of bootstrap samples.
+        seed: seed of the samples.
 
     Raises:
-        CorpusError: the numbers of lines differ or are zero.
-        SettingsError: rouge-score is not installed, or see `resample`.
+        CorpusError: if the numbers of lines differ or are zero.
+        SettingsError: if rouge-score is not installed, or see `resample`.
+
+    Example:
+        >>> metrics = summary_metrics(["a cat"], [["a cat sat"]], ["a cat sat on the mat"], samples=10)
+        >>> round(metrics.rouge["rouge1"].recall, 1)
+        66.7
     """
     check_references("the summaries", summaries, references)
     assert len(sources) == len(summaries)
@@ -169,12 +174,12 @@ def compare_summaries(
     """Return a paired bootstrap test of the mean f1 of systems against that of a baseline.
 
     Args:
-        references: References of each source.
-        baseline: Name of the system that is the baseline.
-        systems: Summaries of each system by its name, including the baseline.
-        language: Language code of the summaries; None if it is not known.
-        samples: Number of bootstrap samples.
-        seed: Seed of the samples.
+        references: references of each source.
+        baseline: name of the system that is the baseline.
+        systems: summaries of each system by its name, including the baseline.
+        language: language code of the summaries; None if it is not known.
+        samples: number of bootstrap samples.
+        seed: seed of the samples.
 
     Raises:
         CorpusError: see `summary_metrics`.

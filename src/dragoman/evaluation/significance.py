@@ -31,9 +31,9 @@ class Estimate:
     """Mean of a value over the bootstrap samples, and the interval that contains 95 % of them.
 
     Attributes:
-        mean: Mean over the samples.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
+        mean: mean over the samples.
+        low: lower end of the interval.
+        high: upper end of the interval.
     """
 
     mean: float
@@ -46,12 +46,12 @@ class BootstrapResult:
     """Result of a significance test for one system and one metric.
 
     Attributes:
-        system: Name of the system.
-        metric: Name of the metric, such as "BLEU" or "chrF2".
-        value: Value of the metric on the test set.
-        resampled: Value of the metric on the samples.
-        difference: Value minus that of the baseline on the samples; None for the baseline.
-        p_value: Probability that systems of equal quality differ at least this much on a random test set (two-sided);
+        system: name of the system.
+        metric: name of the metric, such as "BLEU" or "chrF2".
+        value: value of the metric on the test set.
+        resampled: value of the metric on the samples.
+        difference: value minus that of the baseline on the samples; None for the baseline.
+        p_value: probability that systems of equal quality differ at least this much on a random test set (two-sided);
             None for the baseline.
     """
 
@@ -72,11 +72,11 @@ class Significance:
     """Results of a significance test.
 
     Attributes:
-        results: For each metric, the result of the baseline and then those of the other systems.
-        signatures: How each metric was computed, by its name.
-        sentences: Number of sentences in the test set.
-        samples: Number of bootstrap samples.
-        seed: Seed of the samples.
+        results: for each metric, the result of the baseline and then those of the other systems.
+        signatures: how each metric was computed, by its name.
+        sentences: number of sentences in the test set.
+        samples: number of bootstrap samples.
+        seed: seed of the samples.
     """
 
     results: tuple[BootstrapResult, ...]
@@ -127,16 +127,16 @@ def paired_bootstrap(
     The result depends only on the arguments; see `resample` for the method.
 
     Args:
-        references: Reference of each source.
-        baseline: Translations of the baseline.
-        others: Translations of each other system, by its name.
-        tokenize: Tokenizer of sacrebleu for BLEU, see `bleu_tokenizer_for`.
-        samples: Number of bootstrap samples.
-        seed: Seed of the samples.
+        references: reference of each source.
+        baseline: translations of the baseline.
+        others: translations of each other system, by its name.
+        tokenize: tokenizer of sacrebleu for BLEU, see `bleu_tokenizer_for`.
+        samples: number of bootstrap samples.
+        seed: seed of the samples.
 
     Raises:
-        CorpusError: the numbers of lines differ or are zero.
-        SettingsError: there are no other systems, `samples` < 1, `seed` < 0, or the tokenizer is unknown.
+        CorpusError: if the numbers of lines differ or are zero.
+        SettingsError: if there are no other systems, `samples` < 1, `seed` < 0, or the tokenizer is unknown.
 
     Example:
         >>> references = ["The light is off.", "The door is open."]
@@ -186,15 +186,15 @@ def resample(
     the test set itself is counted as one sample. Equal seeds give equal samples.
 
     Args:
-        metric: Name of the metric.
-        systems: Statistics of each sentence [sentences, statistics] for each system, including the baseline.
-        baseline: Name of the system that is the baseline.
-        value_from_sums: Function that computes the metric from the sums of the statistics [statistics].
-        samples: Number of bootstrap samples.
-        seed: Seed of the samples.
+        metric: name of the metric.
+        systems: statistics of each sentence [sentences, statistics] for each system, including the baseline.
+        baseline: name of the system that is the baseline.
+        value_from_sums: function that computes the metric from the sums of the statistics [statistics].
+        samples: number of bootstrap samples.
+        seed: seed of the samples.
 
     Raises:
-        SettingsError: `samples` < 1 or `seed` < 0.
+        SettingsError: if `samples` < 1 or `seed` < 0.
     """
     if samples < 1 or seed < 0:
         raise SettingsError(f"samples is {samples}, seed is {seed}; expected samples >= 1 and seed >= 0")

@@ -7,8 +7,8 @@ def aligned(rows: Sequence[Sequence[str]], names: int) -> str:
     """Return a table as text.
 
     Args:
-        rows: Rows with equal numbers of cells.
-        names: Number of leading columns to align to the left; the others are aligned to the right.
+        rows: rows with equal numbers of cells.
+        names: number of leading columns to align to the left; the others are aligned to the right.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

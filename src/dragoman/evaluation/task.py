@@ -38,8 +38,8 @@ class TaskOptions:
     """Options of evaluation tasks; a task ignores those that it does not use.
 
     Attributes:
-        language: Language code of the references; None if it is not known.
-        length_bounds: Largest source length in each row of a table by length; if empty, the bounds are derived from the
+        language: language code of the references; None if it is not known.
+        length_bounds: largest source length in each row of a table by length; if empty, the bounds are derived from the
             longest source.
     """
 
@@ -54,10 +54,10 @@ class Task(ABC):
     reported before the test set is translated.
 
     Attributes:
-        sources: Inputs of the model.
-        references: References of each source.
-        rows: Index of the source of each line of the test set.
-        options: Options of the task.
+        sources: inputs of the model.
+        references: references of each source.
+        rows: index of the source of each line of the test set.
+        options: options of the task.
         grouped: True if lines with equal sources give the several references of one source; False if each line is a
             source of its own.
     """
@@ -84,8 +84,8 @@ class Task(ABC):
         """Return the metrics of a system.
 
         Args:
-            outputs: Output of the system for each source.
-            name: Name of the system in tables.
+            outputs: output of the system for each source.
+            name: name of the system in tables.
         """
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Task(ABC):
         """Return a significance test of the difference between two systems.
 
         Args:
-            baseline: Output of the baseline for each source.
-            name: Name of the other system in tables.
-            outputs: Output of the other system for each source.
+            baseline: output of the baseline for each source.
+            name: name of the other system in tables.
+            outputs: output of the other system for each source.
         """

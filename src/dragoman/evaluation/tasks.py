@@ -99,12 +99,12 @@ def task_named(name: str, pairs: Sequence[TextPair], options: TaskOptions) -> Ta
     """Return the evaluation task of this name for a test set.
 
     Args:
-        name: Name in `TASKS`.
-        pairs: Source and reference of each line of the test set.
-        options: Options of the task.
+        name: name in `TASKS`.
+        pairs: source and reference of each line of the test set.
+        options: options of the task.
 
     Raises:
-        SettingsError: the name is unknown, an option is invalid, or a required package is not installed.
+        SettingsError: if the name is unknown, an option is invalid, or a required package is not installed.
 
     Example:
         >>> task = task_named("translation", [("Open", "Auf")], TaskOptions(language="de"))

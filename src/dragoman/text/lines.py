@@ -43,7 +43,7 @@ def with_prefixes(
     """Yield each line with its prefix.
 
     Raises:
-        CorpusError: there are more lines than prefixes, or more prefixes than lines.
+        CorpusError: if there are more lines than prefixes, or more prefixes than lines.
     """
     for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), 1):
         if line is None or prefix is None:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-# Field numbers of a model, of a piece (with the valid types of a piece), and of a specification of normalisation.
+# Field numbers of a model, of a subword (with the valid types of a subword), and of a specification of normalisation.
 _PIECE, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
 _TEXT, _SCORE, _TYPE, _TYPES = 1, 2, 3, range(1, 7)
 _TABLE = 2
@@ -21,10 +21,10 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 
 def check_model(serialized: bytes) -> None:
-    """Check that a serialised model contains only pieces with finite scores, and no normalisation table.
+    """Check that a serialised model contains only subwords with finite scores, and no normalisation table.
 
     Raises:
-        ValueError: the model contains something else, or cannot be parsed.
+        ValueError: if the model contains something else, or cannot be parsed.
     """
     pieces = 0
     for field, value in _fields(serialized):

@@ -28,10 +28,10 @@ class Segment(NamedTuple):
     """Part of a line that is translated or copied on its own.
 
     Attributes:
-        ids: Token ids, at most as many as the limit; empty if the text is copied.
-        copied: The text to copy, including the white space around it; "" if the segment is to be translated.
+        ids: token ids, at most as many as the limit; empty if the text is copied.
+        copied: the text to copy, including the white space around it; "" if the segment is to be translated.
         cut: True if a sentence had to be cut to make this segment.
-        size: Approximate number of characters of the line in this segment.
+        size: approximate number of characters of the line in this segment.
     """
 
     ids: list[int]
@@ -64,9 +64,9 @@ def segment(line: str, limit: int, encode: Encode) -> Iterator[Segment]:
     line, apart from one search for text to copy.
 
     Args:
-        line: The line.
-        limit: Maximum number of tokens in a segment.
-        encode: Function that returns the token ids of each text.
+        line: the line.
+        limit: maximum number of tokens in a segment.
+        encode: function that returns the token ids of each text.
     """
     end = 0
     for start, stop in [*copied_stretches(line), (len(line), len(line))]:
@@ -127,8 +127,8 @@ def join(segments: Sequence[str], copied: Collection[int] = ()) -> str:
     """Return translated segments as one line, with a space between two unless both belong to a script without spaces.
 
     Args:
-        segments: The outputs, in order.
-        copied: Indices of the segments that were copied and so contain the white space around them.
+        segments: the outputs, in order.
+        copied: indices of the segments that were copied and so contain the white space around them.
     """
     line: list[str] = []
     last = ""
@@ -152,8 +152,8 @@ def first_words(line: str, segments: Sequence[str]) -> list[int]:
     Words are separated by spaces. Two segments without a space between them share a word.
 
     Args:
-        line: The line.
-        segments: Its segments, in order, without the white space around them.
+        line: the line.
+        segments: its segments, in order, without the white space around them.
     """
     indices: list[int] = []
     end = counted = words = 0

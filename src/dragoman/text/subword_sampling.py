@@ -27,8 +27,8 @@ class SegmentationSampler:
     """Sampler of segmentations into the subwords of one vocabulary.
 
     Args:
-        scores: For each subword its id and its log-probability; in byte-pair encoding, the negative rank of its merge.
-        byte_ids: Ids of the 256 byte symbols, which represent text that the vocabulary lacks.
+        scores: for each subword its id and its log-probability; in byte-pair encoding, the negative rank of its merge.
+        byte_ids: ids of the 256 byte symbols, which represent text that the vocabulary lacks.
         merges: True if the vocabulary was learned by byte-pair encoding, False for a unigram language model.
     """
 
@@ -47,9 +47,9 @@ class SegmentationSampler:
         alpha (Provilkov et al., 2020, algorithm 1).
 
         Args:
-            text: The text, without lone surrogates.
-            alpha: Smoothing exponent, or probability of skipping a merge.
-            draw: Random number generator.
+            text: the text, without lone surrogates.
+            alpha: smoothing exponent, or probability of skipping a merge.
+            draw: random number generator.
         """
         if not text:
             return []

@@ -21,15 +21,15 @@ class SubwordModel:
     """One sentencepiece model: the vocabulary of one language, or of both.
 
     Attributes:
-        serialized: The model in sentencepiece's file format.
-        size: Number of token ids.
+        serialized: the model in sentencepiece's file format.
+        size: number of token ids.
     """
 
     def __init__(self, serialized: bytes) -> None:
         """Read a serialised model.
 
         Raises:
-            ValueError: this is not a model that Dragoman can have written.
+            ValueError: if this is not a model that Dragoman can have written.
         """
         self.serialized = serialized
         check_model(serialized)

@@ -21,7 +21,7 @@ class SymbolModel(SubwordModel):
         """Read a serialised model.
 
         Raises:
-            ValueError: this is not a model that Dragoman can have written.
+            ValueError: if this is not a model that Dragoman can have written.
         """
         super().__init__(serialized)
         self._ids = {piece.removeprefix(SPACE_MARK): index for piece, (index, _) in self.pieces.items()}
@@ -53,7 +53,7 @@ def read_model(serialized: bytes) -> SubwordModel:
     """Return the vocabulary in a serialised model, of subwords or of whole symbols.
 
     Raises:
-        ValueError: this is not a model that Dragoman can have written.
+        ValueError: if this is not a model that Dragoman can have written.
     """
     model = SubwordModel(serialized)
     # Sentencepiece does not report the type of a model. But a vocabulary of subwords contains the single letters, and

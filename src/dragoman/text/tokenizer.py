@@ -42,15 +42,15 @@ class TokenizerConfig:
         kind: "unigram" (unigram language model), "bpe" (byte-pair encoding) or "word" (whole symbols: the text between
             two spaces is one token). Choose "word" for digits, letters or phonemes separated by spaces: the other kinds
             encode each digit of "3 1 4" as two tokens, because the space is a token of its own.
-        vocabulary_size: Number of subwords to learn, for each side if the vocabularies are separate. A small corpus may
+        vocabulary_size: number of subwords to learn, for each side if the vocabularies are separate. A small corpus may
             give fewer: `Tokenizer.source_size` is the actual number.
         joint: True for one vocabulary for both languages, False for one per language.
         max_training_pairs: A larger corpus is replaced by a random sample of this many pairs. Each pair takes about
             4 KB of memory.
-        max_line_bytes: Longer lines are not used for learning; they can still be tokenized.
-        character_coverage: Fraction of the characters in the sample that get subwords; other characters are encoded as
+        max_line_bytes: longer lines are not used for learning; they can still be tokenized.
+        character_coverage: fraction of the characters in the sample that get subwords; other characters are encoded as
             bytes. It has no effect on which whole symbols get tokens: these are the most frequent ones.
-        right_to_left: If True, the model generates a target from its last token to its first, in any script. A model of
+        right_to_left: if True, the model generates a target from its last token to its first, in any script. A model of
             each direction together usually translate better than either: see `dragoman.translation.two_directions`.
     """
 
@@ -80,14 +80,14 @@ class Tokenizer:
     Rows of ids contain no special symbols (such as the end of the sentence), neither in arguments nor in results.
 
     Args:
-        source: Vocabulary of the source language.
-        target: Vocabulary of the target language; the same object as `source` if there is one joint vocabulary.
-        right_to_left: Rows of target ids begin with the last token of the text.
+        source: vocabulary of the source language.
+        target: vocabulary of the target language; the same object as `source` if there is one joint vocabulary.
+        right_to_left: rows of target ids begin with the last token of the text.
 
     Attributes:
         joint: True if both languages have the same vocabulary.
-        source_size: Number of token ids of the source language.
-        target_size: Number of token ids of the target language.
+        source_size: number of token ids of the source language.
+        target_size: number of token ids of the target language.
 
     Example:
         >>> tokenizer = Tokenizer.load(Path("models/mine"))
@@ -168,12 +168,12 @@ class Tokenizer:
         """Read the files that `save` wrote.
 
         Args:
-            directory: The directory, usually a model directory.
-            right_to_left: Rows of target ids begin with the last token of the text. The files do not contain this.
+            directory: the directory, usually a model directory.
+            right_to_left: rows of target ids begin with the last token of the text. The files do not contain this.
             digests: SHA-256 by file name, as listed in config.json; None to skip the verification.
 
         Raises:
-            ModelError: a file is missing, is damaged, or differs from its digest.
+            ModelError: if a file is missing, is damaged, or differs from its digest.
         """
         if (directory / _JOINT).exists():
             model = _read(directory / _JOINT, digests)
@@ -190,8 +190,8 @@ def train_tokenizer(pairs: Iterable[TextPair], config: TokenizerConfig) -> Token
     `pairs` is read once. Equal pairs and settings give files that are equal byte for byte.
 
     Raises:
-        CorpusError: there is no text to learn from.
-        SettingsError: the vocabulary is too small for the characters of the text.
+        CorpusError: if there is no text to learn from.
+        SettingsError: if the vocabulary is too small for the characters of the text.
 
     Example:
         >>> pairs = [("Turn off the light.", "Schalte das Licht aus.")]

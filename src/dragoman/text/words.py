@@ -21,9 +21,9 @@ class Words:
     """Words of a row of tokens.
 
     Attributes:
-        texts: Text of each word.
-        starts: Index of the first token of each word.
-        tokens: Number of tokens.
+        texts: text of each word.
+        starts: index of the first token of each word.
+        tokens: number of tokens.
     """
 
     texts: tuple[str, ...]
@@ -37,9 +37,9 @@ class Words:
         A word ends at a space, and each special symbol is a word.
 
         Args:
-            tokens: Text of each token; see `SubwordModel.texts`.
-            only_spaces: Separate words at spaces only. By default, each token of a script without spaces is a word.
-            right_to_left: The row begins with the last token of the text; so the result begins with its last word.
+            tokens: text of each token; see `SubwordModel.texts`.
+            only_spaces: separate words at spaces only. By default, each token of a script without spaces is a word.
+            right_to_left: the row begins with the last token of the text; so the result begins with its last word.
 
         Example:
             >>> Words.of(["▁Turn", "▁o", "ff", "."]).texts
