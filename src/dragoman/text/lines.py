@@ -48,7 +48,7 @@ def with_prefixes(
     for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), 1):
         if line is None or prefix is None:
             missing = "line" if line is None else "prefix"
-            raise CorpusError(f"{missing} {number} is missing; give exactly one prefix for each line")
+            raise CorpusError(f"{missing} {number} is missing; give one prefix for each line")
         yield line, prefix
 
 
