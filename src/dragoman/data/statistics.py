@@ -58,7 +58,7 @@ class CorpusStats:
         distinct: number of distinct pairs.
         source: statistics of the sources; None if there are no pairs.
         target: statistics of the targets; None if there are no pairs.
-        examples: A random sample of the pairs, which is always the same for the same pairs.
+        examples: a random sample of the pairs, which is always the same for the same pairs.
     """
 
     pairs: int

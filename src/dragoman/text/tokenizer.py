@@ -45,13 +45,14 @@ class TokenizerConfig:
         vocabulary_size: number of subwords to learn, for each side if the vocabularies are separate. A small corpus may
             give fewer: `Tokenizer.source_size` is the actual number.
         joint: True for one vocabulary for both languages, False for one per language.
-        max_training_pairs: A larger corpus is replaced by a random sample of this many pairs. Each pair takes about
+        max_training_pairs: a larger corpus is replaced by a random sample of this many pairs. Each pair takes about
             4 KB of memory.
         max_line_bytes: longer lines are not used for learning; they can still be tokenized.
         character_coverage: fraction of the characters in the sample that get subwords; other characters are encoded as
             bytes. It has no effect on which whole symbols get tokens: these are the most frequent ones.
-        right_to_left: if True, the model generates a target from its last token to its first, in any script. A model of
-            each direction together usually translate better than either: see `dragoman.translation.two_directions`.
+        right_to_left: if True, the model generates a target from its last token to its first, in any script. Two models,
+            one of each direction, usually translate better than either alone: see
+            `dragoman.translation.two_directions`.
     """
 
     kind: Literal["unigram", "bpe", "word"] = "unigram"
