@@ -50,8 +50,8 @@ class TokenizerConfig:
         max_line_bytes: longer lines are not used for learning; they can still be tokenized.
         character_coverage: fraction of the characters in the sample that get subwords; other characters are encoded as
             bytes. It has no effect on which whole symbols get tokens: these are the most frequent ones.
-        right_to_left: if True, the model generates a target from its last token to its first, in any script. Two models,
-            one of each direction, usually translate better than either alone: see
+        right_to_left: if True, the model generates a target from its last token to its first, in any script. Two
+            models, one of each direction, usually translate better than either alone: see
             `dragoman.translation.two_directions`.
     """
 
