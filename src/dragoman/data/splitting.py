@@ -8,6 +8,7 @@ with that folded source goes to the same side.
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 
 # {name}, {{ name }}, %{name}, %(name)s, %1$s, %s, %d: what stands for something else in a message.
 PLACEHOLDER = re.compile(r"%?\{+[^{}]*\}+|%\([^()]*\)[a-z]|%(?:\d+\$)?[sdif@]\b", re.IGNORECASE)
@@ -35,3 +36,13 @@ def is_validation(source: str, share: float, seed: int = 0) -> bool:
     folded = fold(source).encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(folded, digest_size=8, key=str(seed).encode()).digest()
     return int.from_bytes(digest, "little") < share * 2**64
+
+
+def count_keys(sources: Iterable[str], limit: int) -> int:
+    """Return the number of different folded sources, or `limit` if there are at least that many."""
+    keys: set[str] = set()
+    for source in sources:
+        keys.add(fold(source))
+        if len(keys) == limit:
+            break
+    return len(keys)

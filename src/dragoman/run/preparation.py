@@ -14,14 +14,16 @@ from rich.progress import track
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.prepared import PreparedCorpus, prepare
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
-from dragoman.data.splitting import is_validation
-from dragoman.errors import CorpusError, SettingsError, StorageError
+from dragoman.data.splitting import count_keys, is_validation
+from dragoman.errors import CorpusError, SettingsError, StorageError, quoted
 from dragoman.files import atomic_directory
 from dragoman.run.config import DataConfig, RunConfig
 from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer, train_tokenizer
 
 TRAINING_TEXT, VALIDATION_TEXT = "training.jsonl", "validation.jsonl"
+# Different sources that an error message counts up to.
+_MOST_KEYS = 1000
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,12 @@ def write_clean_text(
             for pair in map(_as_translated, clean(given, cleaning, CleaningReport())):
                 validation_file.write(_line(pair))
                 validated += 1
-    if training == 0:
+    if training == validated == 0 or (training == 0 and validation is not None):
         raise CorpusError(f"no pairs are left to train on in {', '.join(corpora)}: {report.sentence()}")
-    if validated == 0:
-        raise CorpusError(
-            f"no pairs are left to validate on in {validation}"
-            if validation is not None
-            else f"the corpus of {training} pairs is too small to split validation off: "
-            "give --validation FILE, or raise data.validation_share"
-        )
+    if validated == 0 and validation is not None:
+        raise CorpusError(f"no pairs are left to validate on in {validation}")
+    if training == 0 or validated == 0:
+        raise _not_split(directory / (TRAINING_TEXT if training else VALIDATION_TEXT), training, validated, data)
     return CleanText(directory / TRAINING_TEXT, training, len(characters), validated, report)
 
 
@@ -130,6 +129,29 @@ def build_corpus(
             f"{config.data.max_length} subwords: raise it"
         )
     return corpus
+
+
+def _not_split(text: Path, training: int, validated: int, data: DataConfig) -> CorpusError:
+    """Return the error of a corpus whose pairs, all of them in `text`, were not divided into two parts."""
+    pairs, keys = training + validated, count_keys((pair.source for pair in read_clean_text(text)), _MOST_KEYS)
+    if keys == 1 < pairs:
+        first = next(read_clean_text(text)).source
+        return CorpusError(
+            f"all {pairs:,} sources are the same apart from digits, case, punctuation and placeholders (the first is "
+            f"{quoted(first)}); such pairs are never divided between training and validation: "
+            "use --validation FILE"
+        )
+    if validated:
+        return CorpusError(
+            f"all {pairs:,} pairs were held out for validation (data.validation_share = {data.validation_share}), "
+            "none are left to train on: use --validation FILE, or lower data.validation_share"
+        )
+    different = f"{keys:,}" if keys < _MOST_KEYS else f"at least {keys:,}"
+    return CorpusError(
+        f"the corpus of {pairs:,} pairs is too small to hold out a share of {data.validation_share} for validation: "
+        f"it has {different} different sources (ignoring digits, case, punctuation and placeholders): "
+        "use --validation FILE, or raise data.validation_share"
+    )
 
 
 def _as_translated(pair: Pair) -> Pair:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.data.splitting import fold, is_validation
+from dragoman.data.splitting import count_keys, fold, is_validation
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,10 @@ def test_shares_nest_and_are_met_and_seeds_differ() -> None:
     assert small != {text for text in texts if is_validation(text, 0.05, seed=1)}
     assert not any(is_validation(text, 0.0) for text in texts)
     assert all(is_validation(text, 1.0) for text in texts)
+
+
+def test_keys_are_counted_up_to_a_limit() -> None:
+    assert count_keys(["1 + 2", "33 - 4!", "{name} 5 6"], limit=10) == 1
+    assert count_keys(["one", "two", "ONE", "three"], limit=10) == 3
+    assert count_keys(["one", "two", "three"], limit=2) == 2
+    assert count_keys([], limit=10) == 0

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.console import Console
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.readers import Pair, parse_corpus, read_corpora
 from dragoman.data.splitting import fold
+from dragoman.errors import CorpusError
 from dragoman.run.config import DataConfig
 from dragoman.run.preparation import VALIDATION_TEXT, CleanText, read_clean_text, write_clean_text
 from dragoman.text.lines import clean_line, read_line
@@ -22,9 +24,10 @@ def write(path: Path, pairs: list[tuple[str, str]]) -> str:
     return str(path)
 
 
-def cleaned(corpus: str, validation: str, directory: Path) -> CleanText:
+def cleaned(corpus: str, validation: str | None, directory: Path, share: float = 0.02) -> CleanText:
     console = Console(quiet=True)
-    return write_clean_text([corpus], validation, CleaningConfig(), DataConfig(), directory, console)
+    data = DataConfig(validation_share=share)
+    return write_clean_text([corpus], validation, CleaningConfig(), data, directory, console)
 
 
 def test_a_usual_corpus_stays_as_it_is(tmp_path: Path) -> None:
@@ -56,3 +59,36 @@ def test_what_is_left_out_is_decided_before(tmp_path: Path) -> None:
 @given(st.text(alphabet="ab\u00a0\u3000. \u2028\x85\n\0"))
 def test_validation_is_split_off_alike_before_and_after(source: str) -> None:
     assert fold(clean_line(source)) == fold(source)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.999999], ids=["hashed into training", "hashed into validation"])
+def test_sources_that_fold_to_one_key_cannot_be_split(tmp_path: Path, share: float) -> None:
+    corpus = write(tmp_path / "a.tsv", [(f"{n} + 7", f"sum {n}") for n in range(600)])
+    with pytest.raises(CorpusError) as error:
+        cleaned(corpus, None, tmp_path / "text", share)
+    message = str(error.value)
+    assert message.startswith("all 600 sources are the same apart from digits, case, punctuation and placeholders")
+    assert "the first is '0 + 7'" in message
+    assert message.endswith("use --validation FILE")
+
+
+def test_a_corpus_too_small_to_split(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", [(source, f"{target} {n}") for source, target in USUAL for n in "abc"])
+    with pytest.raises(CorpusError) as error:
+        cleaned(corpus, None, tmp_path / "text", share=1e-9)
+    message = str(error.value)
+    assert message.startswith("the corpus of 18 pairs is too small")
+    assert "6 different sources" in message
+    assert message.endswith("use --validation FILE, or raise data.validation_share")
+
+
+def test_a_corpus_that_is_all_held_out(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", USUAL)
+    with pytest.raises(CorpusError, match=r"all 6 pairs were held out.*or lower data\.validation_share"):
+        cleaned(corpus, None, tmp_path / "text", share=0.999999)
+
+
+def test_a_corpus_of_which_nothing_is_left(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", [(" ", "leer")])
+    with pytest.raises(CorpusError, match="no pairs are left to train on"):
+        cleaned(corpus, None, tmp_path / "text")
