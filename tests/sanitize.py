@@ -64,7 +64,7 @@ def sanitize(kind: str, engine: str, preloaded: str) -> bool:
     folder.mkdir(parents=True)
     package, log = str(folder / "package"), folder / "log"
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    compiling = plain | {"DRAGOMAN_ENGINES": engine, "DRAGOMAN_SANITIZE": KINDS[kind]}
+    compiling = plain | {"DRAGOMAN_BUILDS": engine, "DRAGOMAN_SANITIZE": KINDS[kind]}
     sanitized = plain | {"PYTHONPATH": package, "LD_PRELOAD": preloaded}
     sanitized |= {name: f"{options}:log_path={folder / 'report'}" for name, options in OPTIONS.items()}
     steps: list[tuple[list[str], dict[str, str]]] = [
