@@ -121,7 +121,7 @@ def _competition(benchmark: Benchmark) -> str:
         return f"not measured on {benchmark.device}{before}"
     if share < QUIET_SHARE:
         return (
-            f"use this processor, or its use is limited: only {share:.0%} of {benchmark.threads} threads' time was "
-            f"available, and an idle machine is faster than the rates below{before}"
+            f"use this processor, or its use is limited: {share:.0%} of {benchmark.threads} threads' time was "
+            f"available, and all rates here are lower than on an idle machine{before}"
         )
     return f"use little: {share:.0%} of {benchmark.threads} threads' time was available{before}"

@@ -32,8 +32,8 @@ from dragoman.translation.engine_choice import choose_engine
 
 # Matrices [SIZE, SIZE] are multiplied for this time.
 SIZE, PRODUCT_SECONDS = 2048, 0.5
-# A preset's updates are measured for this time: each of the batches at least once, after a first time that compiles
-# products and fills caches.
+# The updates of a preset are measured for this time, with each of the batches at least once. Each batch is first used
+# once without measuring, which compiles products and fills caches.
 UPDATE_SECONDS = 0.6
 # Subwords of a sentence with its end symbol, in each of the batches: a sixth of the demo's subwords is in sentences
 # shorter than 8, a half in those shorter than 16, and a sixth in those longer than 32.
@@ -46,9 +46,9 @@ MEASURED_TOKENS, FEW_TOKENS = 1024, 512
 LEARNING_RATE = 1e-4
 # The first token that is no special symbol.
 FIRST_TOKEN = EOS + 1
-# Pairs of a corpus for which a preset is chosen: those narrower than WIDE, and the others.
+# Pairs of the corpora for which vocabulary and batches are chosen: for presets narrower than WIDE, and for the others.
 SMALL_CORPUS, LARGE_CORPUS = 100_000, 1_000_000
-# Pairs of `make demo`'s corpus, its subwords, and the share of five minutes in which it does not train, but validates.
+# Pairs of the corpus of `make demo`, its duration, and the share of it that validations take.
 DEMO_PAIRS, DEMO_MINUTES, DEMO_VALIDATING = 22_548, 5, 0.03
 
 
@@ -175,10 +175,10 @@ def _predicted(settings: Mapping[str, object], pairs: int, device: torch.device,
     if device.type == "cpu":
         tokens = min(tokens, MEASURED_TOKENS if model.d_model <= WIDE else FEW_TOKENS)
     cost = _measured_cost(measured, run.training, tokens, device, precision)
-    flops, count = _mean_size(model, run.batching.batch_tokens)
+    flops, target_tokens = _mean_size(model, run.batching.batch_tokens)
     seconds = flops * cost.per_flop + _parameters(model) * cost.per_parameter
     return TrainingSpeed(
-        tokens_per_second=count / seconds,
+        tokens_per_second=target_tokens / seconds,
         seconds_per_update=seconds,
         vocabulary=vocabulary,
         batch_tokens=run.batching.batch_tokens,
@@ -201,7 +201,9 @@ def _measured_cost(
     model = build_model(config).to(device).train()
     optimizers = OPTIMIZERS[training.optimizer](model, training, precision)
     losses = TranslationLosses(training.label_smoothing)
-    batches = [_batch(config, _lengths(length, tokens)) for length in LENGTHS]
+    # The lengths matter less in wide models, whose updates take longer.
+    chosen = LENGTHS if config.d_model < WIDE else LENGTHS[1:2]
+    batches = [_batch(config, _lengths(length, tokens)) for length in chosen]
     gradients, updates, count = 0.0, 0.0, -len(batches)
     while count <= 0 or count % len(batches) or gradients + updates < UPDATE_SECONDS:
         begin = _now(device)
@@ -214,13 +216,13 @@ def _measured_cost(
         if count >= 0:
             gradients, updates = gradients + middle - begin, updates + end - middle
         count += 1
-    flops, _ = _mean_size(config, tokens)
+    flops, _ = _mean_size(config, tokens, chosen)
     return _Cost(gradients / count / flops, updates / count / _parameters(config))
 
 
-def _mean_size(config: TransformerConfig, batch_tokens: int) -> tuple[float, float]:
-    """Return the operations of an update and its target tokens, on average over the batches."""
-    batches = [_lengths(length, batch_tokens) for length in LENGTHS]
+def _mean_size(config: TransformerConfig, batch_tokens: int, longest: Sequence[int] = LENGTHS) -> tuple[float, float]:
+    """Return the operations of an update and its target tokens, on average over batches of these lengths."""
+    batches = [_lengths(length, batch_tokens) for length in longest]
     flops = sum(training_flops(config, lengths, lengths) for lengths in batches)
     return flops / len(batches), sum(map(sum, batches)) / len(batches)
 
@@ -245,7 +247,7 @@ def _parameters(config: TransformerConfig) -> int:
 
 
 def _now(device: torch.device) -> float:
-    """Return the time at which all work on the device is done."""
+    """Wait until the device has finished its work; return the time."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
