@@ -116,7 +116,7 @@ def _lines(benchmark: Benchmark) -> Iterator[str]:
 
 def _competition(benchmark: Benchmark) -> str:
     share, load = benchmark.processor_share, benchmark.load
-    before = "" if load is None else f"; load average before: {load:.1f}"
+    before = "" if load is None else f"; load average before the measurement: {load:.1f}"
     if share is None:
         return f"not measured on {benchmark.device}{before}"
     if share < QUIET_SHARE:

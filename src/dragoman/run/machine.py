@@ -83,7 +83,7 @@ class Benchmark:
             native engine, None where translation does not use it.
         processor_share: processor time that the threads received while they multiplied, as a share of the time in
             which they could have run; None on a GPU.
-        load: processes that were running on average in the last minute; None where the system does not report it.
+        load: processes that were running on average in the minute before; None where the system does not report it.
         training: predicted speed by preset.
         demo_updates: predicted updates of `make demo`.
     """
@@ -113,7 +113,7 @@ def measure(on_progress: Callable[[str], object] = str) -> Benchmark:
 
 def _measure(device: torch.device, on_progress: Callable[[str], object]) -> Benchmark:
     precision = choose_precision("auto", device)
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = _load_average()
     on_progress("matrix products in fp32")
     fp32, share_before = _matrix_rate(torch.float32, device)
     training = {}
@@ -240,6 +240,13 @@ def _batch(config: TransformerConfig, lengths: Sequence[int]) -> Batch:
         return [random.integers(FIRST_TOKEN, vocabulary, length - 1) for length in lengths]
 
     return collate(side(config.source_vocabulary), side(config.target_vocabulary))
+
+
+def _load_average() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
 
 
 def _parameters(config: TransformerConfig) -> int:
