@@ -15,12 +15,15 @@ from dragoman.cli.examples import Example
 from dragoman.cli.options import Flag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dragoman.run.machine import Benchmark
 
 # BLEU of the demo after this many updates, as measured on three machines.
 DEMO_BLEU = {996: 20.9, 644: 18.5, 427: 14.5}
+# Mantissas of rounded numbers: measurements to two digits; predictions, which are often off by a tenth, to fewer.
+TWO_DIGITS = tuple(number / 10 for number in range(10, 100))
+PREDICTED = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
 # A smaller share of the processor's time means that something else uses the processor, or that its use is limited.
 QUIET_SHARE = 0.9
 
@@ -54,11 +57,13 @@ class Doctor:
             print(*_lines(benchmark), sep="\n")
 
 
-def about(value: float) -> str:
-    """Return a number rounded to two significant digits: "about 9,000"."""
-    digits = 1 - math.floor(math.log10(value)) if value > 0 else 0
-    rounded = round(value, digits)
-    return f"about {rounded:,.{max(digits, 0)}f}"
+def about(value: float, mantissas: Sequence[float] = TWO_DIGITS) -> str:
+    """Return the nearest of these numbers times a power of ten, as in "about 9,000"."""
+    if value <= 0:
+        return "about 0"
+    power = math.floor(math.log10(value))
+    nearest = min((*mantissas, 10.0), key=lambda mantissa: abs(mantissa * 10.0**power - value)) * 10.0**power
+    return f"about {nearest:,.{max(1 - power, 0)}f}"
 
 
 def _rows() -> dict[str, str]:
@@ -107,11 +112,12 @@ def _lines(benchmark: Benchmark) -> Iterator[str]:
     yield f"training in {benchmark.precision}, predicted from a few updates (target tokens a second):"
     for name, speed in benchmark.training.items():
         yield (
-            f"  {name:<14} {about(speed.tokens_per_second):<14} "
+            f"  {name:<14} {about(speed.tokens_per_second, PREDICTED):<14} "
             f"{speed.vocabulary:,} subwords, batches of {speed.batch_tokens:,} tokens"
         )
-    reached = ", ".join(f"{bleu} BLEU after {updates:,}" for updates, bleu in DEMO_BLEU.items())
-    yield f"{'make demo':<16} {about(benchmark.demo_updates)} updates in five minutes; other machines reached {reached}"
+    yield f"{'make demo':<16} {about(benchmark.demo_updates, PREDICTED)} updates in five minutes"
+    reached = ", ".join(f"{bleu} BLEU after {updates:,} updates" for updates, bleu in DEMO_BLEU.items())
+    yield f"{'':<16} (on other machines: {reached})"
 
 
 def _competition(benchmark: Benchmark) -> str:

@@ -31,10 +31,10 @@ from dragoman.training.translation_objective import TranslationLosses
 from dragoman.translation.engine_choice import choose_engine
 
 # Matrices [SIZE, SIZE] are multiplied for this time.
-SIZE, PRODUCT_SECONDS = 2048, 0.5
+SIZE, PRODUCT_SECONDS = 2048, 0.4
 # The updates of a preset are measured for this time, with each of the batches at least once. Each batch is first used
 # once without measuring, which compiles products and fills caches.
-UPDATE_SECONDS = 0.6
+UPDATE_SECONDS = 0.5
 # Subwords of a sentence with its end symbol, in each of the batches: a sixth of the demo's subwords is in sentences
 # shorter than 8, a half in those shorter than 16, and a sixth in those longer than 32.
 LENGTHS = (8, 16, 32)
@@ -203,12 +203,12 @@ def _measured_cost(
     losses = TranslationLosses(training.label_smoothing)
     # The lengths matter less in wide models, whose updates take longer.
     chosen = LENGTHS if config.d_model < WIDE else LENGTHS[1:2]
-    batches = [_batch(config, _lengths(length, tokens)) for length in chosen]
-    gradients, updates, count = 0.0, 0.0, -len(batches)
-    while count <= 0 or count % len(batches) or gradients + updates < UPDATE_SECONDS:
+    gradients, updates, count = 0.0, 0.0, -len(chosen)
+    while count <= 0 or count % len(chosen) or gradients + updates < UPDATE_SECONDS:
         begin = _now(device)
+        batch = _batch(config, _lengths(chosen[count % len(chosen)], tokens))
         model.zero_grad()
-        loss, _ = accumulate_gradients(model, [batches[count % len(batches)]], losses, precision, device)
+        loss, _ = accumulate_gradients(model, [batch], losses, precision, device)
         middle = _now(device)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip_norm)
         optimizers.step(LEARNING_RATE, loss.isfinite() & norm.isfinite())

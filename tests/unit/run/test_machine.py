@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dragoman.cli.doctor import about
+from dragoman.cli.doctor import PREDICTED, about
 from dragoman.models.config import ModelConfig
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
 from dragoman.run import machine
@@ -63,15 +63,17 @@ def test_progress_is_reported_and_the_random_state_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "measured", "predicted"),
     [
-        (9234.6, "about 9,200"),
-        (15_861, "about 16,000"),
-        (214.4, "about 210"),
-        (7.31, "about 7.3"),
-        (0.0512, "about 0.051"),
-        (0, "about 0"),
+        (9234.6, "about 9,200", "about 9,000"),
+        (9870.0, "about 9,900", "about 10,000"),
+        (15_861, "about 16,000", "about 15,000"),
+        (214.4, "about 210", "about 200"),
+        (7.31, "about 7.3", "about 7.0"),
+        (0.0512, "about 0.051", "about 0.050"),
+        (0, "about 0", "about 0"),
     ],
 )
-def test_two_significant_digits(value: float, text: str) -> None:
-    assert about(value) == text
+def test_numbers_are_rounded(value: float, measured: str, predicted: str) -> None:
+    assert about(value) == measured
+    assert about(value, PREDICTED) == predicted
