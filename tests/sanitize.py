@@ -57,14 +57,14 @@ def runtime(name: str) -> str:
     return path.strip()
 
 
-def sanitize(kind: str, engine: str, preloaded: str) -> bool:
+def sanitize(kind: str, build: str, preloaded: str) -> bool:
     """Compile one build and run its tests; print what went wrong."""
-    folder = FOLDER / kind / engine
+    folder = FOLDER / kind / build
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     package, log = str(folder / "package"), folder / "log"
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    compiling = plain | {"DRAGOMAN_BUILDS": engine, "DRAGOMAN_SANITIZE": KINDS[kind]}
+    compiling = plain | {"DRAGOMAN_BUILDS": build, "DRAGOMAN_SANITIZE": KINDS[kind]}
     sanitized = plain | {"PYTHONPATH": package, "LD_PRELOAD": preloaded}
     sanitized |= {name: f"{options}:log_path={folder / 'report'}" for name, options in OPTIONS.items()}
     steps: list[tuple[list[str], dict[str, str]]] = [
@@ -83,7 +83,7 @@ def sanitize(kind: str, engine: str, preloaded: str) -> bool:
     # The undefined sanitizer reports to the log (hence --capture=sys), the others to files.
     reports = sorted(folder.glob("report.*"))
     passed = not failed and not reports
-    print(f"== {kind}/{engine}: {'passed' if passed else 'FAILED'}", flush=True)
+    print(f"== {kind}/{build}: {'passed' if passed else 'FAILED'}", flush=True)
     print(log.read_text().splitlines()[-1] if passed else log.read_text())
     for report in reports:
         print(f"-- {report}", report.read_text(errors="replace"), sep="\n")
@@ -92,8 +92,8 @@ def sanitize(kind: str, engine: str, preloaded: str) -> bool:
 
 def main() -> None:
     """Sanitize what the command line names, or all."""
-    engines = sorted({build.name for build in native.builds()} | {"generic"})
-    everything = [f"{kind}/{engine}" for kind in KINDS for engine in engines]
+    builds = sorted({build.name for build in native.builds()} | {"generic"})
+    everything = [f"{kind}/{build}" for kind in KINDS for build in builds]
     names = sys.argv[1:] or everything
     if unknown := set(names) - set(everything):
         sys.exit(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(everything)}")
@@ -101,8 +101,8 @@ def main() -> None:
     preloaded = {kind: f"{runtime(RUNTIMES[kind])} {runtime('libstdc++.so.6')}" for kind in KINDS}
 
     def sanitize_named(name: str) -> bool:
-        kind, engine = name.split("/")
-        return sanitize(kind, engine, preloaded[kind])
+        kind, build = name.split("/")
+        return sanitize(kind, build, preloaded[kind])
 
     with ThreadPoolExecutor(native.cores()) as pool:
         passed = list(pool.map(sanitize_named, names))
