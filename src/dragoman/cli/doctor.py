@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dragoman.run.machine import Benchmark
 
-# BLEU of the demo after this many updates, as measured on three machines.
+# BLEU of the demo after this many updates: on two machines, and on the second beside a low-priority process.
 DEMO_BLEU = {996: 20.9, 644: 18.5, 427: 14.5}
 # Mantissas of rounded numbers: measurements to two digits; predictions, which are often off by a tenth, to fewer.
 TWO_DIGITS = tuple(number / 10 for number in range(10, 100))
@@ -70,11 +70,11 @@ def _rows() -> dict[str, str]:
     import torch
 
     from dragoman import __version__
-    from dragoman.device import choose_device, choose_precision, cpu_has_bf16
+    from dragoman.device import cpu_has_bf16, select_device, select_precision
     from dragoman.native import cores
-    from dragoman.translation.engine_choice import choose_engine
+    from dragoman.translation.engine_selection import select_engine
 
-    device, engine = choose_device("auto"), choose_engine()
+    device, engine = select_device("auto"), select_engine()
     translates = f"torch on {device}: {engine.reason}"
     if engine.build is not None:
         translates = f"the native engine: {engine.build.instructions}, {engine.precision}, {cores()} threads"
@@ -85,7 +85,7 @@ def _rows() -> dict[str, str]:
         "processor": f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
         + (", bf16 matrix instructions" if cpu_has_bf16() else ", no bf16 matrix instructions"),
         "GPU": ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())) or "none",
-        "training uses": f"{device} in {choose_precision('auto', device)}",
+        "training uses": f"{device} in {select_precision('auto', device)}",
         "translation uses": translates,
         "disk free here": f"{shutil.disk_usage(Path.cwd()).free / 2**30:.0f} GiB",
         "tensorboard": "installed"
@@ -117,7 +117,7 @@ def _lines(benchmark: Benchmark) -> Iterator[str]:
         )
     yield f"{'make demo':<16} {about(benchmark.demo_updates, PREDICTED)} updates in five minutes"
     reached = ", ".join(f"{bleu} BLEU after {updates:,} updates" for updates, bleu in DEMO_BLEU.items())
-    yield f"{'':<16} (on other machines: {reached})"
+    yield f"{'':<16} (measured elsewhere: {reached})"
 
 
 def _competition(benchmark: Benchmark) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from dragoman.data.batching import Batch, Ids, collate
-from dragoman.device import Precision, choose_device, choose_precision, tune_cpu
+from dragoman.device import Precision, select_device, select_precision, tune_cpu
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
 from dragoman.models.registry import build_model
 from dragoman.native import cores
@@ -32,7 +32,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.gradients import accumulate_gradients
 from dragoman.training.optimizers.table import OPTIMIZERS
 from dragoman.training.translation_objective import TranslationLosses
-from dragoman.translation.engine_choice import choose_engine
+from dragoman.translation.engine_selection import select_engine
 
 # Matrices [SIZE, SIZE] are multiplied for this time.
 SIZE, PRODUCT_SECONDS = 2048, 0.4
@@ -108,7 +108,7 @@ def measure(on_progress: Callable[[str], object] = str) -> Benchmark:
     Args:
         on_progress: called with a few words before each measurement.
     """
-    device = choose_device("auto")
+    device = select_device("auto")
     if device.type == "cpu":
         tune_cpu()
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -116,7 +116,7 @@ def measure(on_progress: Callable[[str], object] = str) -> Benchmark:
 
 
 def _measure(device: torch.device, on_progress: Callable[[str], object]) -> Benchmark:
-    precision = choose_precision("auto", device)
+    precision = select_precision("auto", device)
     load = _load_average()
     on_progress("matrix products in fp32")
     fp32, share_before = _matrix_rate(torch.float32, device)
@@ -127,7 +127,7 @@ def _measure(device: torch.device, on_progress: Callable[[str], object]) -> Benc
     on_progress("training steps of the demo")
     demo = _demo_speed(device, precision)
     on_progress("matrix products in int8")
-    build = choose_engine().build
+    build = select_engine().build
     int8 = None if build is None else product_rate(build, "int8", cores(), PRODUCT_SECONDS) / 1e9
     # Last, so that a program which started in the meantime is detected.
     on_progress("matrix products in bf16")

@@ -12,7 +12,7 @@ from dragoman.models.config import ModelConfig
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
 from dragoman.run import machine
 from dragoman.run.config import Resolved, model_config
-from dragoman.translation.engine_choice import choose_engine
+from dragoman.translation.engine_selection import select_engine
 from tests.support.command_line import dragoman
 
 
@@ -38,7 +38,7 @@ def test_a_line_for_each_preset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     out = capsys.readouterr().out
     for name in PRESETS:
         assert re.search(rf"^  {name} +about [\d,.]+ +[\d,]+ subwords, batches of [\d,]+ tokens$", out, re.MULTILINE)
-    int8 = "int8 about" if choose_engine().build else "int8 is not used"
+    int8 = "int8 about" if select_engine().build else "int8 is not used"
     assert re.search(rf"^matrix products +fp32 about .*, bf16 about .*{int8}", out, re.MULTILINE)
     assert re.search(r"^make demo +about [\d,.]+ updates in five minutes", out, re.MULTILINE)
 
