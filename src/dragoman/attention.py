@@ -1,8 +1,8 @@
 """Scaled dot-product attention, its masks, and multi-head attention.
 
-Source: Vaswani et al., "Attention Is All You Need" (2017), section 3.2. Everything in the project that
-attends calls `scaled_dot_product_attention` here; `naive_attention` is the same formula written out, the
-reference of the tests and the only place that yields the weights.
+Source: Vaswani et al., "Attention Is All You Need" (2017), section 3.2. Every dot-product attention in the project
+calls `scaled_dot_product_attention`. `naive_attention` is the same formula written out: it is the reference for the
+tests, and it also returns the weights.
 """
 
 import math
@@ -19,14 +19,22 @@ from dragoman.packing import Layout
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """Who may attend to whom: True = may attend.
+    """The keys that each query may attend to.
 
-    allowed  [B or 1, T or 1, S], or None when every key may be attended to
-    causal   query t may attend to keys 0..t only, in addition to `allowed`
-    queries  how the queries lie in memory, and
-    keys     how the keys do, when they are rows of a batch (`between`, `past`); None: as [B, T, D] and [B, S, D]
+    The output for a query that may attend to no key is zeros, never NaN.
 
-    A row in which nothing may be attended to yields zeros, never NaN.
+    Attributes:
+        allowed: [B or 1, T or 1, S], True where a query may attend to a key; None if every key is allowed.
+        causal: True if query t may attend only to keys 0..t, in addition to `allowed`.
+        queries: memory layout of the queries (set by `between` and `past`); None for [B, T, D].
+        keys: memory layout of the keys; None for [B, S, D].
+
+    Example:
+        >>> import torch
+        >>> # The second sentence has two tokens and one position of padding.
+        >>> mask = AttentionMask.padding(torch.tensor([[True, True, True], [True, True, False]]))
+        >>> mask.dense(queries=2, keys=3, device=torch.device("cpu")).shape
+        torch.Size([2, 1, 3])
     """
 
     allowed: Bool[Tensor, "B T S"] | None = None
@@ -37,34 +45,40 @@ class AttentionMask:
     def __post_init__(self) -> None:
         if self.allowed is not None:
             if self.allowed.dtype != torch.bool:
-                raise ValueError(f"an attention mask is boolean, not {self.allowed.dtype}")
+                raise ValueError(f"an attention mask must be boolean, not {self.allowed.dtype}")
             if self.allowed.dim() != 3:
-                raise ValueError(f"an attention mask has shape [B, T, S], not {tuple(self.allowed.shape)}")
+                raise ValueError(f"an attention mask must have shape [B, T, S], not {tuple(self.allowed.shape)}")
 
     @classmethod
     def padding(cls, real: Bool[Tensor, "B S"]) -> "AttentionMask":
-        """Every query may attend to the keys that are real (not padding)."""
+        """Return a mask that lets every query attend to the real keys, not to padding."""
         # [B, S] -> [B, 1, S]
         return cls(allowed=real.unsqueeze(1))
 
     @classmethod
     def between(cls, queries: Layout, keys: Layout) -> "AttentionMask":
-        """Every row of one batch may attend to the tokens of its sentence in another, or in the same."""
+        """Return a mask that lets every query attend to all tokens of the same sentence on the side of `keys`."""
         # [G, L] -> [G, 1, L]
-        return cls(allowed=keys.attended.unsqueeze(1), queries=queries, keys=keys)
+        return cls(allowed=keys.attendable.unsqueeze(1), queries=queries, keys=keys)
 
     @classmethod
     def past(cls, layout: Layout) -> "AttentionMask":
-        """Every row of a batch may attend to itself and what precedes it; padding is at the end."""
+        """Return a mask that lets every position attend to itself and to earlier ones; padding is at the end."""
         return cls(causal=True, queries=layout, keys=layout)
 
     @property
     def real(self) -> Bool[Tensor, "*BT"] | None:
-        """Which queries are tokens; None when that is not known."""
+        """True for the queries that are tokens; None if the mask has no layout of the queries."""
         return None if self.queries is None else self.queries.real
 
     def dense(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B T S"]:
-        """Write the mask out as one tensor, broadcastable to [B, T, S]."""
+        """Return the mask as one tensor, broadcastable to [B, T, S].
+
+        Args:
+            queries: T, the number of queries.
+            keys: S, the number of keys.
+            device: device of the returned tensor.
+        """
         allowed = self.allowed
         if allowed is None:
             allowed = torch.ones(1, 1, keys, dtype=torch.bool, device=device)
@@ -84,9 +98,26 @@ def naive_attention(
     mask: AttentionMask = NO_MASK,
     bias: Float[Tensor, "B H T S"] | None = None,
 ) -> tuple[Float[Tensor, "B H T Kv"], Float[Tensor, "B H T S"]]:
-    """softmax(QKᵀ/√d_k)V and the weights softmax(QKᵀ/√d_k) (equation 1), as written in the paper.
+    """Return softmax(QKᵀ/√d_k)V and the weights softmax(QKᵀ/√d_k), as written in the paper.
 
-    `bias` is added to the scores QKᵀ/√d_k, as they are after scaling.
+    Source: Vaswani et al. (2017), section 3.2.1, equation 1.
+
+    Args:
+        query: Q, one row for each of T queries, in H heads.
+        key: K, one row for each of S keys.
+        value: V, one row for each of S keys.
+        mask: the keys that each query may attend to.
+        bias: added to the scaled attention scores QKᵀ/√d_k.
+
+    Returns:
+        The output [B, H, T, Kv] and the weights [B, H, T, S], whose rows sum to 1 (to 0 where no key is allowed).
+
+    Example:
+        >>> import torch
+        >>> query, key, value = torch.randn(1, 2, 4, 8), torch.randn(1, 2, 6, 8), torch.randn(1, 2, 6, 8)
+        >>> output, weights = naive_attention(query, key, value)
+        >>> output.shape, weights.shape
+        (torch.Size([1, 2, 4, 8]), torch.Size([1, 2, 4, 6]))
     """
     d_k = query.shape[-1]
     # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]
@@ -109,10 +140,24 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     bias: Float[Tensor, "B H T S"] | None = None,
 ) -> Float[Tensor, "B H T Kv"]:
-    """softmax(QKᵀ/√d_k)V (equation 1) by the fastest kernels that torch has for the device.
+    """Return softmax(QKᵀ/√d_k)V, computed by the fastest method for the device.
 
-    Equal to `naive_attention` up to rounding. `dropout` is the probability with which a weight is
-    dropped; the caller passes 0 outside training. `bias` is added to the scaled scores.
+    Equal to the output of `naive_attention` up to rounding. Source: Vaswani et al. (2017), section 3.2.1, equation 1.
+
+    Args:
+        query: Q, one row for each of T queries, in H heads.
+        key: K, one row for each of S keys.
+        value: V, one row for each of S keys.
+        mask: the keys that each query may attend to.
+        dropout: probability of dropping a weight; pass 0 outside training.
+        bias: added to the scaled attention scores QKᵀ/√d_k.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(1, 2, 4, 8)
+        >>> output = scaled_dot_product_attention(x, x, x, CAUSAL_MASK)
+        >>> torch.allclose(output, naive_attention(x, x, x, CAUSAL_MASK)[0], atol=1e-5)
+        True
     """
     queries, keys = query.shape[-2], key.shape[-2]
     if query.device.type == "cpu" and queries * keys <= SHORT:
@@ -121,13 +166,14 @@ def scaled_dot_product_attention(
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=mask.causal)
     # [B, T, S] -> [B, 1, T, S]
     allowed = mask.dense(queries, keys, query.device).unsqueeze(1)
-    # True and False, or what is added to the scores: torch takes either.
-    added = allowed if bias is None else bias.masked_fill(~allowed, -torch.inf)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout)
+    # torch accepts either a boolean mask or a tensor that is added to the attention scores.
+    attn_mask = allowed if bias is None else bias.masked_fill(~allowed, -torch.inf)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout)
 
 
-# Below this many weights per head, sentences of up to about 128 tokens, the backward pass of torch's
-# fused CPU kernel takes a third of a training step; plain products take a tenth of that.
+# Largest number of weights per head (128 queries by 128 keys) for which plain matrix products are used on a CPU. At
+# these lengths the backward pass of torch's fused CPU kernel took a third of a training step; plain products took a
+# tenth of that.
 SHORT = 128 * 128
 
 
@@ -139,31 +185,31 @@ def _short_attention(
     dropout: float,
     bias: Float[Tensor, "B H T S"] | None,
 ) -> Float[Tensor, "B H T Kv"]:
-    # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]; scaling the query is cheaper than the scores
+    # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]; scaling the query is cheaper than scaling the attention scores
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
     if bias is not None:
         scores = scores + bias
     if mask.allowed is None and not mask.causal:
         weights = scores.softmax(dim=-1)
     else:
-        # [B, T, S] -> [B, 1, T, S]; added rather than filled: the mask is smaller than the scores
+        # [B, T, S] -> [B, 1, T, S]; the mask is added, because it is smaller than the attention scores
         allowed = mask.dense(query.shape[-2], key.shape[-2], query.device).unsqueeze(1)
-        barrier = torch.zeros_like(allowed, dtype=scores.dtype).masked_fill_(~allowed, -torch.inf)
+        additive_mask = torch.zeros_like(allowed, dtype=scores.dtype).masked_fill_(~allowed, -torch.inf)
         attends = allowed.any(dim=-1, keepdim=True)
-        weights = (scores + barrier.masked_fill_(~attends, 0.0)).softmax(dim=-1)
+        weights = (scores + additive_mask.masked_fill_(~attends, 0.0)).softmax(dim=-1)
         if not attends.all():
             weights = weights * attends
-    # Autocast's softmax is float32; without this the product would be, too.
+    # Under autocast, softmax returns float32; without this conversion the product would also be computed in float32.
     weights = weights.to(value.dtype)
     # [B, H, T, S] x [B, H, S, Kv] -> [B, H, T, Kv]
     return F.dropout(weights, dropout) @ value
 
 
 class AttentionCore(nn.Module):
-    """`scaled_dot_product_attention` as a module without parameters, of which every attention has its own.
+    """`scaled_dot_product_attention` as a module without parameters; each attention has its own instance.
 
-    Torch's forward hooks see there what each head computes, and can switch heads off: `inspection.capture`,
-    `inspection.heads`. Without hooks it costs one call.
+    `inspection` registers torch forward hooks on it to capture what each head computes and to switch heads off. Without
+    hooks the cost is one function call.
     """
 
     def forward(
@@ -175,30 +221,38 @@ class AttentionCore(nn.Module):
         dropout: float = 0.0,
         bias: Float[Tensor, "B H T S"] | None = None,
     ) -> Float[Tensor, "B H T Kv"]:
-        """The heads' outputs, before they are put together."""
+        """Return the outputs of the heads, before concatenation."""
         return scaled_dot_product_attention(query, key, value, mask, dropout, bias)
 
 
-# Turns queries and keys [B, H, T, K], the first of which is at position `offset`, by their position.
+# (queries or keys [B, H, T, K], position of the first) -> the same, rotated by their positions
 Rotation = Callable[[Tensor, int], Tensor]
-# From queries [B, H, T, K], the first of which is at position `offset`, and the number of keys S, which stand at
-# 0, 1, ...: what their distances add to the scaled scores, [B, H, T, S].
+# (queries [B, H, T, K], number of keys S, position of the first query) -> term [B, H, T, S] that depends on distance
+# and is added to the scaled attention scores; keys are at positions 0..S-1
 RelativeScores = Callable[[Tensor, int, int], Tensor]
 
 
 class MultiHeadAttention(nn.Module):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O.
 
-    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V); the h projections of each kind are one matrix.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The h projections of each kind are stored as one matrix.
+    Source: Vaswani et al. (2017), section 3.2.2.
 
     Args:
-        d_model: width of what attends, of memory and of the output.
+        d_model: width of the input, the memory and the output.
         heads: number of heads; divides d_model, and d_v = d_model / heads.
-        d_k: width of a head's queries and keys (table 3, rows B); None: d_model / heads.
-        dropout: probability with which an attention weight is dropped in training.
-        bias: whether the four projections have biases (the paper's reference has none).
-        rotation: turns queries and keys by position; only for self-attention.
-        relative: adds to the scores by the distance of query and key; only for self-attention.
+        d_k: width of a head's queries and keys (table 3, rows B); None for d_model / heads.
+        dropout: probability of dropping an attention weight in training.
+        bias: True if the four projections have biases (the paper's reference implementation has none).
+        rotation: rotates queries and keys by their positions; for self-attention only.
+        relative: computes a term of the attention scores from the distance of query and key; for self-attention only.
+
+    Example:
+        >>> import torch
+        >>> attention = MultiHeadAttention(d_model=16, heads=4)
+        >>> target, source = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+        >>> attention(target, source).shape
+        torch.Size([2, 5, 16])
     """
 
     def __init__(
@@ -216,9 +270,9 @@ class MultiHeadAttention(nn.Module):
         assert d_model % heads == 0, "the number of heads must divide d_model"
         self.heads = heads
         self.dropout = dropout
-        keys = d_model if d_k is None else heads * d_k
-        self.query = nn.Linear(d_model, keys, bias=bias)
-        self.key = nn.Linear(d_model, keys, bias=bias)
+        key_width = d_model if d_k is None else heads * d_k
+        self.query = nn.Linear(d_model, key_width, bias=bias)
+        self.key = nn.Linear(d_model, key_width, bias=bias)
         self.value = nn.Linear(d_model, d_model, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
         self.rotation = rotation
@@ -231,9 +285,12 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "*BS D"],
         mask: AttentionMask = NO_MASK,
     ) -> Float[Tensor, "*BT D"]:
-        """Every position of `x` attends to `memory`; self-attention is `memory is x`.
+        """Attend from every position of `x` to `memory`.
 
-        Both are [B, T, D], or rows in the layouts of `mask.queries` and `mask.keys`.
+        Args:
+            x: [B, T, D], or rows in the layout `mask.queries`.
+            memory: [B, S, D], or rows in the layout `mask.keys`; the same object as `x` for self-attention.
+            mask: the keys that each query may attend to.
         """
         if memory is x:
             query, key, value = self._project(x, mask.queries, self.query, self.key, self.value)
@@ -248,9 +305,9 @@ class MultiHeadAttention(nn.Module):
     def project_memory(
         self, memory: Float[Tensor, "B S D"], offset: int = 0
     ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S Kv"]]:
-        """Keys and values of `memory`, whose first row stands at position `offset`.
+        """Return the keys and values of `memory`, whose first row is at position `offset`.
 
-        They can be kept and appended to: the key-value cache of step-wise decoding.
+        Step-wise decoding keeps them as its key-value cache and appends to them.
         """
         key, value = self._split(self.key(memory)), self._split(self.value(memory))
         if self.rotation is not None:
@@ -265,7 +322,7 @@ class MultiHeadAttention(nn.Module):
         mask: AttentionMask = NO_MASK,
         offset: int = 0,
     ) -> Float[Tensor, "B T D"]:
-        """Attend from `x`, whose first row stands at position `offset`, to projected memory."""
+        """Attend from `x`, whose first row is at position `offset`, to keys and values from `project_memory`."""
         query = self._split(self.query(x))
         if self.rotation is not None:
             query = self.rotation(query, offset)
@@ -274,7 +331,7 @@ class MultiHeadAttention(nn.Module):
     def _project(
         self, x: Float[Tensor, "*BT D"], layout: Layout | None, *projections: nn.Linear
     ) -> tuple[Float[Tensor, "B H T _"], ...]:
-        """Several projections of the same `x` as one product, which is faster than one after another."""
+        """Compute several projections of `x` as one matrix product, which is faster than one product for each."""
         weight = torch.cat([projection.weight for projection in projections])
         bias = None
         if projections[0].bias is not None:
@@ -285,7 +342,7 @@ class MultiHeadAttention(nn.Module):
             projected = layout.to_grid(projected)
         # [B, T, n*H*K] -> n x [B, T, H*K] -> n x [B, H, T, K]
         widths = [projection.out_features for projection in projections]
-        return tuple(self._split(each) for each in projected.split(widths, dim=-1))
+        return tuple(self._split(part) for part in projected.split(widths, dim=-1))
 
     def _heads(
         self,

@@ -188,7 +188,7 @@ def test_one_step_is_a_transformer_of_one_layer(placement: Any, halting: str) ->
     }
     transformer.load_state_dict(weights)
     for part in (universal.encoder, universal.decoder):
-        part.signals.steps.zero_()
+        part.coordinates.steps.zero_()
     source, source_mask, target, target_mask = batch()
     expected = transformer.decode(target, transformer.encode(source, source_mask), target_mask)
     found = universal.decode(target, universal.encode(source, source_mask), target_mask)

@@ -31,14 +31,14 @@ def test_there_is_always_a_row_that_is_no_token() -> None:
 
 
 def test_few_shapes() -> None:
-    grids = {Packed(torch.ones(1024 // width, width, dtype=torch.bool)).attended.shape for width in range(64, 129)}
+    grids = {Packed(torch.ones(1024 // width, width, dtype=torch.bool)).attendable.shape for width in range(64, 129)}
     assert len(grids) <= 18
 
 
 def test_every_query_of_the_grid_has_a_key() -> None:
     packed = Packed(masks(4, 1, 17, width=17))
-    assert packed.attended.any(dim=1).all()
-    assert packed.attended[0].sum() == 4
+    assert packed.attendable.any(dim=1).all()
+    assert packed.attendable[0].sum() == 4
 
 
 def test_rows_that_are_no_token_take_no_part_in_gradients() -> None:
@@ -55,7 +55,7 @@ def test_a_padded_batch_is_as_it_is() -> None:
     layout = Padded(real)
     for same in (layout.rows(x), layout.batch(x), layout.to_grid(x), layout.from_grid(x)):
         assert same is x
-    assert layout.mask is layout.real is layout.attended is real
+    assert layout.mask is layout.real is layout.attendable is real
 
 
 @pytest.mark.parametrize("kind", [Padded, Packed])

@@ -1,1 +1,1 @@
-"""The parts of a Transformer layer: positions, normalisation, feed-forward, and the two layers."""
+"""The parts of the models: positions, normalisation, feed-forward, recurrence, convolution, and Transformer layers."""

@@ -1,4 +1,4 @@
-"""One decoder layer (Vaswani et al. 2017, figure 1, right), over all positions or one at a time."""
+"""A decoder layer of the Transformer (Vaswani et al. 2017, figure 1, right), for all positions or one at a time."""
 
 from dataclasses import dataclass, replace
 
@@ -11,10 +11,13 @@ from dragoman.attention import NO_MASK, AttentionMask, MultiHeadAttention
 
 @dataclass(frozen=True)
 class LayerCache:
-    """What one decoder layer remembers between steps.
+    """Key-value cache of a decoder layer.
 
-    self_key, self_value      [B, H, t, K], [B, H, t, Kv]  the target positions so far
-    memory_key, memory_value  [B, H, S, K], [B, H, S, Kv]  the source, projected once
+    Attributes:
+        self_key: [B, H, t, K], keys of the t target positions so far.
+        self_value: [B, H, t, Kv], values of the t target positions so far.
+        memory_key: [B, H, S, K], keys of the source, computed once.
+        memory_value: [B, H, S, Kv], values of the source, computed once.
     """
 
     self_key: Float[Tensor, "B H t K"]
@@ -40,7 +43,11 @@ class LayerCache:
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, encoder-decoder attention, feed-forward, each in its residual."""
+    """Causal self-attention, encoder-decoder attention and feed-forward network.
+
+    Each sub-layer is wrapped in a residual connection (`PostNorm` or `PreNorm`). Source: Vaswani et al. (2017),
+    section 3.1.
+    """
 
     def __init__(
         self,
@@ -66,13 +73,20 @@ class DecoderLayer(nn.Module):
         mask: AttentionMask,
         memory_mask: AttentionMask,
     ) -> Float[Tensor, "*BT D"]:
-        """All target positions at once; `mask` is causal, which hides the padding, as that stands at the end."""
+        """Transform all target positions at once.
+
+        Args:
+            x: the target, [B, T, D] or rows.
+            memory: the encoded source, [B, S, D] or rows.
+            mask: causal mask; it also hides the padding, which is at the end.
+            memory_mask: the source positions that may be attended to.
+        """
         x = self.self_residual(x, lambda y: self.self_attention(y, y, mask), mask.real)
         x = self.memory_residual(x, lambda y: self.memory_attention(y, memory, memory_mask), mask.real)
         return self.feed_forward_residual(x, self.feed_forward, mask.real)
 
     def start(self, memory: Float[Tensor, "B S D"]) -> LayerCache:
-        """The cache before the first step."""
+        """Return the cache before the first step: keys and values of the source, and no target position."""
         memory_key, memory_value = self.memory_attention.project_memory(memory)
         return LayerCache(memory_key[:, :, :0], memory_value[:, :, :0], memory_key, memory_value)
 
@@ -83,7 +97,17 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         position: int,
     ) -> tuple[Float[Tensor, "B 1 D"], LayerCache]:
-        """One target position: the same numbers as `forward` gives for it."""
+        """Transform one target position; the result equals that of `forward` at this position.
+
+        Args:
+            x: the input at this position.
+            cache: the cache before this position.
+            memory_mask: the source positions that may be attended to.
+            position: index of this position in the target.
+
+        Returns:
+            The output, and the cache that includes this position.
+        """
 
         def attend_to_past(y: Tensor) -> Tensor:
             nonlocal cache

@@ -1,4 +1,4 @@
-"""One encoder layer: self-attention and feed-forward (Vaswani et al. 2017, figure 1, left)."""
+"""An encoder layer of the Transformer (Vaswani et al. 2017, figure 1, left)."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from dragoman.attention import AttentionMask, MultiHeadAttention
 
 
 class EncoderLayer(nn.Module):
-    """Two sub-layers, each in its residual (`PostNorm` or `PreNorm`)."""
+    """Self-attention and feed-forward network, each wrapped in a residual connection (`PostNorm` or `PreNorm`)."""
 
     def __init__(
         self,
@@ -23,6 +23,6 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = feed_forward_residual
 
     def forward(self, x: Float[Tensor, "*BS D"], mask: AttentionMask) -> Float[Tensor, "*BS D"]:
-        """Let every source position look at all that the mask allows, then transform each."""
+        """Transform all source positions; `mask` contains the positions that each may attend to."""
         x = self.attention_residual(x, lambda y: self.self_attention(y, y, mask), mask.real)
         return self.feed_forward_residual(x, self.feed_forward, mask.real)

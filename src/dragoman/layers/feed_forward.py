@@ -18,7 +18,7 @@ GATED = ("geglu", "swiglu")
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, xW_1 + b_1)W_2 + b_2 (Vaswani et al. 2017, equation 2); GELU by choice."""
+    """FFN(x) = max(0, xW_1 + b_1)W_2 + b_2 (Vaswani et al. 2017, equation 2), optionally with GELU instead of ReLU."""
 
     def __init__(self, d_model: int, d_ff: int, *, activation: str, dropout: float) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT D"]:
-        """Transform every position by itself."""
+        """Transform every position independently of the others."""
         # [B, T, D] -> [B, T, d_ff] -> [B, T, D]
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
@@ -45,6 +45,6 @@ class GatedFeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT D"]:
-        """Transform every position by itself."""
+        """Transform every position independently of the others."""
         # 2 x [B, T, D] -> [B, T, d_ff] -> [B, T, D]
         return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))

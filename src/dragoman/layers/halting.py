@@ -1,7 +1,7 @@
-"""How often a block is applied to its own output: as often for all positions, or as each position decides.
+"""Repeated application of one block: a fixed number of times, or adaptively for each position.
 
-A depth is called as `depth(x, apply, real)`: `apply(state, step)` applies the block to all positions, steps count from
-1, and `real` marks the positions that are not padding.
+Both classes are called as `depth(x, apply, real)`. `apply(state, step)` applies the block once to all positions, with
+`step` counted from 1; `real` is True for the positions that are not padding.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,14 @@ Apply = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True)
-class Pondered:
-    """What has become of each position.
+class DepthOutput:
+    """Result of applying a block repeatedly.
 
-    output  [..., D]  what it hands on
-    state   [..., D]  its state after the last step; since it halted, a copy
-    steps   [...]     N, how often its state was revised; 0 for padding
-    ponder  [...]     ρ = N + R, what there is to pay; 0 for padding, and where the depth is fixed
+    Attributes:
+        output: [..., D], output of each position.
+        state: [..., D], state of each position after the last step; for a position that halted earlier, its last state.
+        steps: [...], N, number of times that the state of each position was updated; 0 for padding.
+        ponder: [...], ρ = N + R, ponder cost of each position (Graves, 2016); 0 for padding and for a fixed depth.
     """
 
     output: Float[Tensor, "*BT D"]
@@ -32,39 +33,45 @@ class Pondered:
 
 
 class FixedDepth(nn.Module):
-    """T applications to every position; the output is the last state."""
+    """Apply a block T times to every position; the output is the last state."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
         self.steps = steps
 
-    def forward(self, x: Float[Tensor, "*BT D"], apply: Apply, real: Bool[Tensor, "*BT"] | None = None) -> Pondered:
-        """Apply the block to `x`, then to what it gives."""
+    def forward(self, x: Float[Tensor, "*BT D"], apply: Apply, real: Bool[Tensor, "*BT"] | None = None) -> DepthOutput:
+        """Apply the block to `x`, then repeatedly to its own output."""
         state = x
         for step in range(1, self.steps + 1):
             state = apply(state, step)
         # [..., D] -> [...]
-        none = x.new_zeros(x.shape[:-1], dtype=torch.float32)
-        steps = none + self.steps if real is None else none.masked_fill(real, self.steps)
-        return Pondered(state, state, steps, none)
+        zeros = x.new_zeros(x.shape[:-1], dtype=torch.float32)
+        steps = zeros + self.steps if real is None else zeros.masked_fill(real, self.steps)
+        return DepthOutput(state, state, steps, zeros)
 
 
 class AdaptiveDepth(nn.Module):
-    """Adaptive computation time for every position by itself (Graves, 2016, section 2).
+    """Adaptive computation time, independently for every position (Graves, 2016, section 2).
 
-    With s^n the state after n applications, and ε the threshold,
+    With s^n the state after n applications, ε the threshold, and T the maximum number of applications:
 
         h^n = σ(W s^n + b)                      probability of halting
         N   = min{n : h^1 + ... + h^n ≥ 1 - ε}  but at most T
         R   = 1 - (h^1 + ... + h^(N-1))         remainder
         p^n = h^n for n < N,  p^N = R           weights, which sum to 1
 
-    and the output is Σ_n p^n s^n. After N applications a position's state is copied from step to step until all have
-    halted (Dehghani et al., 2018, section 2.3), so that the others may go on to attend to it. The code in that paper's
-    appendix departs from these equations, which its text refers to: there h is of the state before an application, and
-    each state is blended with the mean so far by weights that do not sum to 1.
+    The output is Σ_n p^n s^n. After N applications, the state of a position is copied from step to step until all
+    positions have halted (Dehghani et al., 2018, section 2.3), so that other positions can still attend to it. The code
+    in the appendix of that paper differs from these equations, to which its text refers: it computes h from the state
+    before an application, and mixes each state with the previous mean using weights that do not sum to 1.
 
-    The halting arithmetic is in float32 or wider, whatever autocast says: bf16 is too coarse for a threshold.
+    Halting probabilities are computed in float32 or a wider type, also under autocast: bf16 is too imprecise for the
+    comparison with a threshold.
+
+    Args:
+        d_model: width of the states.
+        steps: T, the maximum number of applications.
+        threshold: ε.
     """
 
     def __init__(self, d_model: int, steps: int, threshold: float) -> None:
@@ -73,17 +80,17 @@ class AdaptiveDepth(nn.Module):
         self.threshold = threshold
         self.halting = nn.Linear(d_model, 1)
         nn.init.xavier_uniform_(self.halting.weight)
-        # tensor2tensor's: σ(1) = 0.73, so that at first most positions halt after two steps.
+        # As in tensor2tensor: σ(1) = 0.73, so most positions of an untrained model halt after two steps.
         nn.init.ones_(self.halting.bias)
 
-    def forward(self, x: Float[Tensor, "*BT D"], apply: Apply, real: Bool[Tensor, "*BT"] | None = None) -> Pondered:
-        """Apply the block until every position has halted; the steps left out would change nothing."""
+    def forward(self, x: Float[Tensor, "*BT D"], apply: Apply, real: Bool[Tensor, "*BT"] | None = None) -> DepthOutput:
+        """Apply the block until every position has halted; further steps would not change the result."""
         state = x
         # [..., D] -> [...]
         running = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if real is None else real
-        none = torch.zeros(x.shape[:-1], dtype=self._wide(), device=x.device)
+        zeros = torch.zeros(x.shape[:-1], dtype=self._halting_dtype(), device=x.device)
         # halted: h^1 + ... + h^(n-1)
-        halted, steps, remainder, output = none, none, none, none.unsqueeze(-1)
+        halted, steps, remainder, output = zeros, zeros, zeros, zeros.unsqueeze(-1)
         for step in range(1, self.steps + 1):
             state = torch.where(running.unsqueeze(-1), apply(state, step), state)
             h = self.probability(state)
@@ -96,14 +103,14 @@ class AdaptiveDepth(nn.Module):
             running = running & ~halts
             if not running.any():
                 break
-        return Pondered(output.to(state.dtype), state, steps, steps + remainder)
+        return DepthOutput(output.to(state.dtype), state, steps, steps + remainder)
 
     def probability(self, state: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT"]:
-        """h = σ(W s + b) of each position."""
-        wide, unit = self._wide(), self.halting
+        """Return the halting probability h = σ(W s + b) of each position."""
+        dtype, unit = self._halting_dtype(), self.halting
         with torch.autocast(state.device.type, enabled=False):
             # [..., D] -> [..., 1] -> [...]
-            return F.linear(state.to(wide), unit.weight.to(wide), unit.bias.to(wide)).sigmoid().squeeze(-1)
+            return F.linear(state.to(dtype), unit.weight.to(dtype), unit.bias.to(dtype)).sigmoid().squeeze(-1)
 
-    def _wide(self) -> torch.dtype:
+    def _halting_dtype(self) -> torch.dtype:
         return torch.promote_types(self.halting.weight.dtype, torch.float32)

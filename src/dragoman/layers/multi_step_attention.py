@@ -11,8 +11,8 @@ from dragoman.attention import AttentionCore, AttentionMask
 class MultiStepAttention(nn.Module):
     """c_i = Σ_j a_ij (z_j + e_j), a_ij = softmax_j(d_i · z_j), d_i = W h_i + b + g_i (equations 1 and 2).
 
-    h is the decoder block's state, g the embedding of the token before the predicted one, z the encoder's output and e
-    the embedded source. "Multi-step": each block looks where the blocks below it have looked already.
+    h is the state of the decoder block, g the embedding of the previous target token, z the output of the encoder and e
+    the embedded source. "Multi-step": the attention of each block depends on what the blocks below it attended to.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -28,15 +28,20 @@ class MultiStepAttention(nn.Module):
         value: Float[Tensor, "B S D"],
         mask: AttentionMask,
     ) -> Float[Tensor, "*BT D"]:
-        """The conditional input c of every position; `key` is z and `value` is z + e.
+        """Return the conditional input c of every position.
 
-        `h` and `g` are [B, T, D], or rows in the layout of `mask.queries`; the source is in a grid already.
+        Args:
+            h: states of the decoder block, [B, T, D] or rows in the layout `mask.queries`.
+            g: embedded previous target tokens, in the same layout.
+            key: z, as a padded batch or in attention's grid.
+            value: z + e, in the same shape as `key`.
+            mask: the source positions that may be attended to.
         """
         d = self.query(h) + g
         if mask.queries is not None:
             # [*BT, D] -> [B, T, D]
             d = mask.queries.to_grid(d)
-        # The paper's product is not scaled: this undoes the 1/√d_k of the one attention core.
+        # The paper does not scale the product: this cancels the 1/√d_k of `scaled_dot_product_attention`.
         d = d * math.sqrt(d.shape[-1])
         # 3 x [B, ., D] -> [B, 1, ., D] -> [B, 1, T, D] -> [B, T, D]: one head
         heads = self.core(d.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mask)

@@ -1,7 +1,7 @@
-"""Normalisation, and where it stands around a sub-layer (post-norm, pre-norm).
+"""Normalisation, and its placement relative to a sub-layer (post-norm, pre-norm).
 
-Every norm is called as `norm(x, real)`: `real` marks the tokens that are not padding. Only batch
-normalisation needs it, as its statistics run over tokens.
+Every norm is called as `norm(x, real)`, where `real` is True for tokens and False for padding. Only batch normalisation
+uses `real`, because it computes statistics over tokens.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ class LayerNorm(nn.LayerNorm):
     """Layer normalisation over the features of a token (Ba et al., 2016)."""
 
     def forward(self, x: Float[Tensor, "*BT D"], real: Bool[Tensor, "*BT"] | None = None) -> Float[Tensor, "*BT D"]:
-        """Normalise each token by its own mean and variance."""
+        """Normalise each token by the mean and variance of its features."""
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(nn.RMSNorm):
-    """Root mean square normalisation: layer norm without centring (Zhang and Sennrich, 2019)."""
+    """Root mean square normalisation: layer normalisation without centring (Zhang and Sennrich, 2019, equation 4)."""
 
     def forward(self, x: Float[Tensor, "*BT D"], real: Bool[Tensor, "*BT"] | None = None) -> Float[Tensor, "*BT D"]:
         """Divide each token by the root mean square of its features."""
@@ -35,12 +35,12 @@ class RMSNorm(nn.RMSNorm):
 class TokenBatchNorm(nn.BatchNorm1d):
     """Batch normalisation over the real tokens of a batch (Ioffe and Szegedy, 2015).
 
-    Kept for the lectures' comparison: the statistics of a token depend on the other sentences, and in
-    training on later target tokens.
+    Provided for comparison with layer normalisation. In training, the result for a token depends on the other sentences
+    of the batch and on later target tokens.
     """
 
     def forward(self, x: Float[Tensor, "*BT D"], real: Bool[Tensor, "*BT"] | None = None) -> Float[Tensor, "*BT D"]:
-        """Normalise each feature by its mean and variance over the tokens; padding becomes zeros."""
+        """Normalise each feature by its mean and variance over the tokens; the result at padding is zeros."""
         if real is None:
             # [..., D] -> [tokens, D] -> [..., D]
             return super().forward(x.flatten(0, -2)).view_as(x)
@@ -50,7 +50,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
 
 
 class Residual(nn.Module):
-    """A norm and a dropout around a sub-layer; subclasses say where each is applied."""
+    """Base class of residual connections: a norm and a dropout, whose placement the subclasses define."""
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Residual(nn.Module):
 
 
 class PostNorm(Residual):
-    """LayerNorm(x + Dropout(Sublayer(x))): the paper's arrangement (section 3.1)."""
+    """LayerNorm(x + Dropout(Sublayer(x))), as in Vaswani et al. (2017), sections 3.1 and 5.4."""
 
     def forward(
         self,
@@ -67,12 +67,12 @@ class PostNorm(Residual):
         sublayer: Sublayer,
         real: Bool[Tensor, "*BT"] | None = None,
     ) -> Float[Tensor, "*BT D"]:
-        """Run `sublayer` on `x`, with the residual around it."""
+        """Apply `sublayer` to `x`, add the residual, and normalise the sum."""
         return self.norm(x + self.dropout(sublayer(x)), real)
 
 
 class PreNorm(Residual):
-    """x + Dropout(Sublayer(LayerNorm(x))): the residual path stays free (Xiong et al., 2020)."""
+    """x + Dropout(Sublayer(LayerNorm(x))): the residual path has no normalisation (Xiong et al., 2020)."""
 
     def forward(
         self,
@@ -80,5 +80,5 @@ class PreNorm(Residual):
         sublayer: Sublayer,
         real: Bool[Tensor, "*BT"] | None = None,
     ) -> Float[Tensor, "*BT D"]:
-        """Run `sublayer` on the normalised `x`, with the residual around both."""
+        """Normalise `x`, apply `sublayer`, and add the residual."""
         return x + self.dropout(sublayer(self.norm(x, real)))

@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoidal, learned, one-hot, rotary and relative positions."""
+"""Position encodings: sinusoidal, learned, one-hot, rotary and relative positions."""
 
 import torch
 from jaxtyping import Float
@@ -8,10 +8,19 @@ from dragoman.errors import CorpusError
 
 
 def sinusoidal_table(length: int, d_model: int, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same).
+    """Return PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
 
-    Source: Vaswani et al. (2017), section 3.5. Computed in float64, returned in float32: at distant
-    positions a float32 angle would already be wrong.
+    Source: Vaswani et al. (2017), section 3.5. Computed in float64 and returned in float32, because float32 angles are
+    inaccurate at distant positions.
+
+    Args:
+        length: T, the number of positions.
+        d_model: D, an even number of features.
+        device: device of the returned table.
+
+    Example:
+        >>> sinusoidal_table(100, 512).shape
+        torch.Size([100, 512])
     """
     position = torch.arange(length, dtype=torch.float64, device=device)
     exponent = torch.arange(0, d_model, 2, dtype=torch.float64, device=device) / d_model
@@ -22,22 +31,23 @@ def sinusoidal_table(length: int, d_model: int, device: torch.device | None = No
 
 
 def random_start(positions: int) -> int:
-    """Where a batch begins in training: one of so many positions, drawn by torch; 0 without a draw if there are none.
+    """Return a random position at which a batch starts in training, from 0 to `positions` - 1.
 
-    So positions beyond the corpus' longest sentence are known too (Dehghani et al., 2018, for algorithmic tasks).
+    Training with random starts covers positions beyond the longest sentence of the corpus (Dehghani et al., 2018,
+    section 3.2, for algorithmic tasks). Returns 0, without drawing a random number, if `positions` is 0.
     """
     return int(torch.randint(positions, ())) if positions else 0
 
 
-def _grown(table: Float[Tensor, "T D"], end: int) -> Float[Tensor, "T2 D"]:
-    """The table with at least `end` positions: a power of two, so that it seldom grows."""
-    # Never an inference tensor, even in a validation: the training step after it uses it too.
+def _extended_table(table: Float[Tensor, "T D"], end: int) -> Float[Tensor, "T2 D"]:
+    """Return the table with at least `end` positions; a power of two, so that it is rarely extended."""
+    # An inference tensor could not be used in a later training step, and this may run during validation.
     with torch.inference_mode(False):
         return sinusoidal_table(1 << (end - 1).bit_length(), table.shape[1], table.device).to(table.dtype)
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the paper's fixed position signal, for any length."""
+    """Add fixed sinusoidal position encodings, for any length (Vaswani et al. 2017, section 3.5)."""
 
     table: Tensor
 
@@ -49,12 +59,12 @@ class SinusoidalPositions(nn.Module):
         """Add the positions offset, offset + 1, ... to the embeddings `x`."""
         end = offset + x.shape[1]
         if end > len(self.table):
-            self.table = _grown(self.table, end)
+            self.table = _extended_table(self.table, end)
         return x + self.table[offset:end]
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learned vector per position (Gehring et al., 2017); no position beyond `maximum`."""
+    """Add a learned vector for each position (Gehring et al., 2017, section 3.1), for at most `maximum` positions."""
 
     def __init__(self, maximum: int, d_model: int) -> None:
         super().__init__()
@@ -64,23 +74,23 @@ class LearnedPositions(nn.Module):
         """Add the positions offset, offset + 1, ... to the embeddings `x`.
 
         Raises:
-            CorpusError: when the sequence is longer than the positions that were learned.
+            CorpusError: the sequence has more positions than were learned.
         """
         end = offset + x.shape[1]
         if end > self.embedding.num_embeddings:
             raise CorpusError(
-                f"a sequence of {end} positions, but only {self.embedding.num_embeddings} were "
-                "learned: split it, or train with sinusoidal positions or a larger max_positions"
+                f"a sequence has {end} positions, but the model has learned only {self.embedding.num_embeddings}: "
+                "split the sequence, or train with sinusoidal positions or a larger max_positions"
             )
         return x + self.embedding.weight[offset:end]
 
 
 class OneHotPositions(nn.Module):
-    """Appends a one-hot position e_t to the embedding x_t and multiplies by a matrix W.
+    """Append a one-hot position e_t to the embedding x_t and multiply by a matrix W.
 
-    With W = [W_I | W_P], cut where the embedding ends, that is adding a learned vector after all:
-    W[x_t; e_t] = W_I x_t + W_P e_t, where W_P e_t is column t of W_P. It is computed so; the two parts of W are kept
-    apart. No position beyond `maximum`.
+    With W = [W_I | W_P], split after the columns of the embedding, this adds a learned vector:
+    W[x_t; e_t] = W_I x_t + W_P e_t, where W_P e_t is column t of W_P. The code computes the right-hand side and stores
+    W_I and W_P separately. There are at most `maximum` positions.
     """
 
     def __init__(self, maximum: int, d_model: int) -> None:
@@ -95,55 +105,55 @@ class OneHotPositions(nn.Module):
         return torch.cat((self.words.weight, self.columns.embedding.weight.t()), dim=1)
 
     def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Give the embeddings `x` the positions offset, offset + 1, ...
+        """Combine the embeddings `x` with the positions offset, offset + 1, ...
 
         Raises:
-            CorpusError: when the sequence is longer than the positions that were learned.
+            CorpusError: the sequence has more positions than were learned.
         """
         return self.columns(self.words(x), offset)
 
 
 class RotaryPositions(nn.Module):
-    """Turns each pair of features by an angle that grows with the position.
+    """Rotate each pair of features by an angle proportional to the position, for any length.
 
-    Source: Su et al., "RoFormer" (2021), equation 34. A query at m and a key at n meet at the angle
-    (m - n)θ_i, so that their product depends on the distance alone. For any length.
+    Source: Su et al., "RoFormer" (2021), equation 34. The product of a query at position m and a key at position n
+    contains only the angles (m - n)θ_i, so it depends on positions only through their distance.
     """
 
     table: Tensor
 
     def __init__(self, d_head: int) -> None:
         super().__init__()
-        assert d_head % 2 == 0, "rotary positions turn pairs of features"
+        assert d_head % 2 == 0, "rotary positions rotate pairs of features"
         self.register_buffer("table", sinusoidal_table(256, d_head), persistent=False)
 
     def forward(self, x: Float[Tensor, "B H T K"], offset: int) -> Float[Tensor, "B H T K"]:
-        """Turn `x`, whose first row stands at position `offset`."""
+        """Rotate `x`, whose first row is at position `offset`."""
         end = offset + x.shape[2]
         if end > len(self.table):
-            self.table = _grown(self.table, end)
-        # [T, K] -> [T, K/2, 2]: the same angles as the sinusoidal table's
+            self.table = _extended_table(self.table, end)
+        # [T, K] -> [T, K/2, 2]: the angles are those of the sinusoidal table
         sine, cosine = self.table[offset:end].to(x.dtype).unflatten(1, (-1, 2)).unbind(-1)
         # [B, H, T, K] -> 2 x [B, H, T, K/2]
         even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-        turned = (even * cosine - odd * sine, even * sine + odd * cosine)
+        rotated = (even * cosine - odd * sine, even * sine + odd * cosine)
         # 2 x [B, H, T, K/2] -> [B, H, T, K]
-        return torch.stack(turned, dim=-1).flatten(-2)
+        return torch.stack(rotated, dim=-1).flatten(-2)
 
 
 class RelativePositions(nn.Module):
     """A learned vector for each distance s - t from query t to key s, added to the key.
 
     Source: Shaw, Uszkoreit and Vaswani, "Self-Attention with Relative Position Representations" (2018), equation 4:
-    e_ts = q_t·(k_s + a_{clip(s - t, -k, k)}) / √d_k. As in equation 5, this is the second of its two terms, which
-    needs no vector for each pair of positions. Heads share the vectors, and so do distances beyond k = `max_distance`.
-    The representations for values (equation 3) are left out: the paper's table 3 finds no need of them beside those
-    for keys. For any length.
+    e_ts = q_t·(k_s + a_{clip(s - t, -k, k)}) / √d_k. This module computes the second of the two terms into which
+    equation 5 splits it, q_t·a / √d_k, so that no vector is stored for each pair of positions. All heads share the
+    vectors, and all distances beyond k = `max_distance` share one. The representations for values (equation 3) are
+    omitted: in table 3 of the paper they do not improve on those for keys alone. For any length.
 
     Args:
         max_distance: k.
         d_k: width of a head's queries and keys.
-        future: whether queries see keys after them, as in an encoder; else those have no vectors.
+        future: True if queries attend to keys after them, as in an encoder. Otherwise those distances have no vectors.
     """
 
     def __init__(self, max_distance: int, d_k: int, *, future: bool) -> None:
@@ -153,13 +163,19 @@ class RelativePositions(nn.Module):
         self.embedding = nn.Embedding(self.before + 1 + self.after, d_k)
 
     def forward(self, query: Float[Tensor, "B H T K"], keys: int, offset: int) -> Float[Tensor, "B H T S"]:
-        """What to add to the scaled scores of queries from position `offset` on, for keys from position 0 on."""
+        """Return the term that is added to the scaled attention scores.
+
+        Args:
+            query: queries, the first at position `offset`.
+            keys: S, the number of keys, which are at positions 0..S-1.
+            offset: position of the first query.
+        """
         B, H, T, d_k = query.shape
-        # [B, H, T, K] x [K, R] -> [B, H, T, R]: by each of the R distances
+        # [B, H, T, K] x [K, R] -> [B, H, T, R]: one product for each of the R distances
         products = (query * d_k**-0.5) @ self.embedding.weight.t()
         position = torch.arange(keys, device=query.device)
         # [S] - [T, 1] -> [T, S]
         distance = position - torch.arange(offset, offset + T, device=query.device).unsqueeze(1)
         row = distance.clamp(-self.before, self.after) + self.before
-        # [B, H, T, R] -> [B, H, T, S]: for each key the product of its distance
+        # [B, H, T, R] -> [B, H, T, S]: for each key, the product for its distance
         return products.gather(-1, row.expand(B, H, T, keys))

@@ -1,1 +1,1 @@
-"""Sequence-to-sequence models behind one contract (seq2seq.Seq2Seq)."""
+"""Sequence-to-sequence models with one common interface (`seq2seq.Seq2Seq`)."""

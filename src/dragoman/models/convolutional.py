@@ -1,12 +1,17 @@
 """The convolutional encoder-decoder, "ConvS2S" (Gehring et al., "Convolutional Sequence to Sequence Learning", 2017).
 
-Read from the top: the model, its encoder and decoder, then the builder and the initialisation.
+The file contains, in this order: the model, its encoder and decoder, the builder and the initialisation.
 
-What differs from the paper: weights are not normalised (Salimans and Kingma, 2016), as training is stable without. The
-gradients of the encoder are not divided by the number of attentions (section 3.4); that was for gradient descent, while
-a step of Adam or Muon does not depend on the scale of a gradient. Embeddings and blocks are of one width, so that the
-linear maps between the two (section 3.2) are left out, but for the one in equation 1. The output has no bias. Where the
-text leaves it open, √½ also scales the sum of a decoder block's state and what it attended to, as in the authors' code.
+Differences from the paper:
+
+- Weights are not normalised (Salimans and Kingma, 2016); training is stable without it.
+- The gradients of the encoder are not divided by the number of attentions (section 3.4). The paper does so for gradient
+  descent, whereas a step of Adam or Muon does not depend on the scale of a gradient.
+- Embeddings and blocks have the same width, so the linear maps between them (section 3.2) are omitted, except the one
+  in equation 1.
+- The output projection has no bias.
+- √½ also scales the sum of the state of a decoder block and its attention output, as in the authors' code. The text of
+  the paper does not specify this.
 """
 
 import math
@@ -33,20 +38,22 @@ from dragoman.packing import Layout, Padded
 
 @dataclass(frozen=True)
 class ConvolutionalMemory(Memory):
-    """The encoded source: z in `rows`, for the weights of attention, and what they are the weights of.
+    """The encoded source: attention keys z in `rows`, and attention values.
 
-    value_rows  [*BS, D]  √m (z + e) with e the embedded source of m tokens (equation 2, section 3.4); 0 for no token
+    Attributes:
+        value_rows: [*BS, D], √m (z + e), with e the embedded source of m tokens (equation 2, section 3.4); zeros for
+            rows that are not tokens.
     """
 
     value_rows: Float[Tensor, "*BS D"]
 
     @cached_property
     def values(self) -> Float[Tensor, "B S D"]:
-        """The values as a padded batch."""
+        """The attention values as a padded batch."""
         return self.layout.batch(self.value_rows)
 
     def in_layout(self, layout: Layout) -> "ConvolutionalMemory":
-        """The same memory in another layout of the same batch."""
+        """Return the same memory in another layout of the same batch."""
         return ConvolutionalMemory(layout.rows(self.states), layout, layout.rows(self.values))
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "ConvolutionalMemory":
@@ -56,9 +63,12 @@ class ConvolutionalMemory(Memory):
 
 @dataclass(frozen=True)
 class ConvolutionalState(DecoderState):
-    """What the decoder remembers: the last k - 1 inputs of every block, the source, the next position.
+    """State of the decoder between two steps.
 
-    pasts  of each block [B, k-1, D]; zeros stand before the first token
+    Attributes:
+        pasts: for each block, its last k - 1 inputs [B, k-1, D]; zeros before the first token.
+        memory: the encoded source.
+        position: index of the next target token.
     """
 
     pasts: tuple[Float[Tensor, "B P D"], ...]
@@ -71,21 +81,21 @@ class ConvolutionalState(DecoderState):
 
 
 class Convolutional(EncoderDecoder["Encoder", "Decoder", ConvolutionalMemory]):
-    """The paper's model: embeddings, encoder, decoder with an attention in every block, output projection.
+    """Embeddings, encoder, decoder with an attention in every block, output projection.
 
-    Its embeddings are e = w + p, a learned vector for the token and one for its position (section 3.1).
+    The embeddings are e = w + p, the sum of a learned vector for the token and one for its position (section 3.1).
     """
 
-    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> ConvolutionalMemory:
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, offset: int = 0) -> ConvolutionalMemory:
         """See `EncoderDecoder.encode_rows`."""
         # [B, S] -> [B, S, D] -> [*BS, D]
-        return self.encoder(self.source_embedding(source, first), layout)
+        return self.encoder(self.source_embedding(source, offset), layout)
 
-    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
-        """See `EncoderDecoder.decode_rows`; no window of a position reaches beyond it."""
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, offset: int = 0) -> Decoded:
+        """See `EncoderDecoder.decode_rows`; the window of a position contains no later position."""
         assert isinstance(memory, ConvolutionalMemory)
         # [B, T] -> [B, T, D] -> [*BT, D]
-        rows = self.decoder(self.target_embedding(target, first), layout, memory)
+        rows = self.decoder(self.target_embedding(target, offset), layout, memory)
         return Decoded(rows, layout, rows.new_zeros(()))
 
     def attentions(self) -> AttentionModules:
@@ -93,14 +103,14 @@ class Convolutional(EncoderDecoder["Encoder", "Decoder", ConvolutionalMemory]):
         return AttentionModules(encoder_decoder=tuple(block.attention.core for block in self.decoder.blocks))
 
     def start(self, memory: Memory) -> ConvolutionalState:
-        """The state before the first target token."""
+        """See `Seq2Seq.start`."""
         assert isinstance(memory, ConvolutionalMemory)
         rows, _, d_model = memory.states.shape
-        nothing = memory.states.new_zeros(rows, self.decoder.kernel_width - 1, d_model)
-        return ConvolutionalState((nothing,) * len(self.decoder.blocks), memory, position=0)
+        zeros = memory.states.new_zeros(rows, self.decoder.kernel_width - 1, d_model)
+        return ConvolutionalState((zeros,) * len(self.decoder.blocks), memory, position=0)
 
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], ConvolutionalState]:
-        """Logits of the token that follows `token`; the same numbers as `decode` gives."""
+        """See `Seq2Seq.step`."""
         assert isinstance(state, ConvolutionalState)
         # [B] -> [B, 1, D] -> [B, D]
         g = self.embed_token(token, state.position).squeeze(1)
@@ -110,7 +120,7 @@ class Convolutional(EncoderDecoder["Encoder", "Decoder", ConvolutionalMemory]):
 
 
 class Encoder(nn.Module):
-    """Gated convolutions, one on top of the other; each sees as many tokens before as after."""
+    """A stack of gated convolutions with centred windows."""
 
     blocks: Sequence[GatedConvolution]
 
@@ -120,21 +130,21 @@ class Encoder(nn.Module):
         self.kernel_width = kernel_width
 
     def forward(self, e: Float[Tensor, "B S D"], layout: Layout) -> ConvolutionalMemory:
-        """Read the embedded source `e`."""
+        """Encode the embedded source `e`."""
         windows, rows = Windows(layout, self.kernel_width, causal=False), layout.rows(e)
-        # A view, so that autograd adds up the gradients of the blocks before it adds that of the last line: this fixes
-        # the order of the sum, and with it the rounding.
+        # The view makes autograd add up the gradients of the blocks before it adds that of the last line. This fixes
+        # the order of the sum, and therefore the rounding.
         z = rows.view_as(rows)
         for block in self.blocks:
             z = block(z, windows)
-        # Were the weights of attention even, a mean of m vectors would have lost a factor √m (section 3.4).
+        # The factor √m: with equal weights, averaging m vectors would reduce the scale by √m (section 3.4).
         # [B, S] -> [B, 1, 1] -> [B, S, 1] -> [*BS, 1]
         m = layout.rows(layout.mask.sum(dim=1).to(z.dtype)[:, None, None].expand(*e.shape[:2], 1))
         return ConvolutionalMemory(z, layout, (z + rows) * (m.sqrt() * layout.real.unsqueeze(-1)))
 
 
 class DecoderBlock(nn.Module):
-    """A causal gated convolution and its attention: h ← √½·(h + c) (sections 3.3 and 3.4)."""
+    """A causal gated convolution with attention: h ← √½·(h + c) (sections 3.3 and 3.4)."""
 
     def __init__(self, convolution: GatedConvolution, attention: MultiStepAttention) -> None:
         super().__init__()
@@ -150,7 +160,16 @@ class DecoderBlock(nn.Module):
         value: Float[Tensor, "B S D"],
         mask: AttentionMask,
     ) -> Float[Tensor, "*BT D"]:
-        """All target positions at once; `g` is the embedded target. The source is in attention's grid."""
+        """Transform all target positions at once.
+
+        Args:
+            h: input of the block.
+            g: the embedded target.
+            windows: windows of the convolution.
+            key: attention keys of the source, in attention's grid.
+            value: attention values of the source, in attention's grid.
+            mask: the source positions that may be attended to.
+        """
         h = self.convolution(h, windows)
         return (h + self.attention(h, g, key, value, mask)) * math.sqrt(0.5)
 
@@ -161,7 +180,17 @@ class DecoderBlock(nn.Module):
         past: Float[Tensor, "B P D"],
         memory: ConvolutionalMemory,
     ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B P D"]]:
-        """One target position: the same numbers as `forward` gives for it; and the past of the next one."""
+        """Transform one target position; the result equals that of `forward` at this position.
+
+        Args:
+            h: input of the block at this position.
+            g: the embedded target token.
+            past: the k - 1 inputs before this position.
+            memory: the encoded source.
+
+        Returns:
+            The output, and the `past` of the next position.
+        """
         h, past = self.convolution.step(h, past)
         # 2 x [B, D] -> [B, 1, D] -> [B, D]
         mask = AttentionMask.padding(memory.mask)
@@ -170,7 +199,7 @@ class DecoderBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Decoder blocks, one on top of the other, then dropout; each sees the tokens before its position."""
+    """A stack of decoder blocks, followed by dropout."""
 
     blocks: Sequence[DecoderBlock]
 
@@ -181,22 +210,26 @@ class Decoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, g: Float[Tensor, "B T D"], layout: Layout, memory: ConvolutionalMemory) -> Float[Tensor, "*BT D"]:
-        """Read the embedded target `g`, all positions at once."""
-        memory = memory.beside(layout)
+        """Decode the embedded target `g`, all positions at once."""
+        memory = memory.matching(layout)
         windows, mask = Windows(layout, self.kernel_width, causal=True), AttentionMask.between(layout, memory.layout)
-        # 2 x [*BS, D] -> [G, L, D]: the grid in which the target attends
+        # 2 x [*BS, D] -> [G, L, D]: attention's grid
         key, value = memory.layout.to_grid(memory.rows), memory.layout.to_grid(memory.value_rows)
         rows = layout.rows(g)
         h = rows
         for block in self.blocks:
             h = block(h, rows, windows, key, value, mask)
-        # Numbers are drawn for a batch, as for the embeddings: which are dropped does not depend on the layout.
+        # Dropout is applied to the padded batch, as for the embeddings, so that it does not depend on the layout.
         return layout.rows(self.dropout(layout.batch(h)))
 
     def step(
         self, g: Float[Tensor, "B D"], state: ConvolutionalState
     ) -> tuple[Float[Tensor, "B D"], tuple[Float[Tensor, "B P D"], ...]]:
-        """Read one embedded target position; the state's next pasts."""
+        """Decode one embedded target position.
+
+        Returns:
+            The output, and the `pasts` of the next state.
+        """
         h, pasts = g, []
         for block, past in zip(self.blocks, state.pasts, strict=True):
             h, past = block.step(h, g, past, state.memory)
@@ -226,26 +259,26 @@ def build_convolutional(config: ConvolutionalConfig) -> Convolutional:
         Decoder([decoder_block() for _ in range(config.decoder_layers)], config.kernel_width, config.dropout),
         output,
     )
-    initialise_convolutional(model, kept=1 - config.dropout)
+    initialise_convolutional(model, keep_probability=1 - config.dropout)
     return model
 
 
-def initialise_convolutional(model: Convolutional, kept: float) -> None:
-    """Initialise so that every layer keeps the variance of its input (section 3.5).
+def initialise_convolutional(model: Convolutional, keep_probability: float) -> None:
+    """Initialise so that every layer preserves the variance of its input (section 3.5).
 
-    Embeddings are normal with standard deviation 0.1, biases zero. Matrices with n inputs are normal with variance
-    1/n; times 4 where a gate follows, which quarters the variance; times `kept`, the probability with which dropout
-    keeps an input, where that stands before them.
+    Embeddings are normal with standard deviation 0.1, and biases are zero. Matrices with n inputs are normal with
+    variance 1/n. The variance is multiplied by 4 where a gate follows, because the gate divides it by 4, and by
+    `keep_probability` where dropout precedes the matrix.
     """
 
     def embedding(module: nn.Embedding) -> None:
         nn.init.normal_(module.weight, std=0.1)
 
     def convolution(module: GatedConvolution) -> None:
-        normal(module.kernel, math.sqrt(4 * kept / module.kernel.in_features))
+        normal(module.kernel, math.sqrt(4 * keep_probability / module.kernel.in_features))
 
     def attention(module: MultiStepAttention) -> None:
         normal(module.query, math.sqrt(1 / module.query.in_features))
 
     rules: Rules = {nn.Embedding: embedding, GatedConvolution: convolution, MultiStepAttention: attention}
-    initialise(model, rules, output_std=math.sqrt(kept / model.output.in_features))
+    initialise(model, rules, output_std=math.sqrt(keep_probability / model.output.in_features))

@@ -1,7 +1,8 @@
-"""config.json of a model directory: which model this is, and which files belong to it.
+"""config.json of a model directory: the settings of the model, and the files that belong to it.
 
-Read without torch, whose import takes seconds. The files that verbs load beside the weights are listed with their
-digests; the weights have theirs in their own header, as two files cannot be replaced at once while training goes on.
+This module does not import torch, which takes seconds. config.json lists the digests of the files that are loaded
+beside the weights. The digest of the weights is in the header of the weights file, because training replaces that file
+and two files cannot be replaced in one step.
 """
 
 import hashlib
@@ -20,30 +21,33 @@ from dragoman.text.tokenizer import LARGEST_TOKENIZER, TOKENIZER_FILES
 CONFIG_FILE = "config.json"
 SHORTLIST_FILE = "shortlist.safetensors"
 ALIGNMENT_FILE = "alignment.json"
-# The files whose digests are listed, and the most bytes that each may have.
+# The files whose digests are listed, and the largest allowed size of each in bytes.
 LISTED_FILES = {
     **dict.fromkeys(TOKENIZER_FILES, LARGEST_TOKENIZER),
     SHORTLIST_FILE: 1 << 30,
     ALIGNMENT_FILE: 1 << 10,
 }
-# Format 1 lists no files.
+# Format of config.json; format 1 has no list of files.
 FORMAT = 2
 FORMATS = (1, FORMAT)
-# Subwords of the longest sentence that a model may name: the memory of attention grows with the square.
+# Largest allowed `trained_length`, in subwords: the memory of attention grows with its square.
 LONGEST_TRAINED = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelDescription:
-    """What config.json says.
+    """Contents of config.json.
 
-    architecture     a name in `registry.ARCHITECTURES`
-    model            the model's own settings
-    trained_length   subwords of the longest sentence seen in training: longer input is split
-    source_language, target_language   codes such as "en", when they are known
-    vocabulary_hash  of the tokenizer that the model was trained with, to see that it is still that one
-    right_to_left    the model writes a target from its last token to its first
-    digests          SHA-256 of `LISTED_FILES`, of those that are there
+    Attributes:
+        architecture: a name in `registry.ARCHITECTURES`.
+        model: settings of the model.
+        trained_length: length in subwords of the longest training sentence; longer input is split when translating.
+        source_language: code such as "en"; None if unknown.
+        target_language: code such as "de"; None if unknown.
+        vocabulary_hash: hash of the tokenizer that the model was trained with, to detect a different tokenizer.
+        right_to_left: True if the model writes the target from its last token to its first.
+        digests: SHA-256 of each of the `LISTED_FILES` that exists.
+        format: format of config.json.
     """
 
     architecture: str
@@ -65,45 +69,56 @@ class ModelDescription:
 
     @property
     def listed(self) -> Mapping[str, str] | None:
-        """The digests; None when the format has none."""
+        """The digests; None if the format has no list of files."""
         return None if self.format == 1 else self.digests
 
 
 def load_description(directory: Path) -> ModelDescription:
-    """Read config.json.
+    """Read config.json of a model directory.
 
     Raises:
-        ModelError: when it is missing, not JSON, or says something unknown.
+        ModelError: the file is missing or not JSON, or has unknown or invalid values.
+
+    Example:
+        >>> from pathlib import Path
+        >>> load_description(Path("models/mine")).architecture
+        'transformer'
     """
     path = directory / CONFIG_FILE
     missing = f"{directory} is not a model directory: it has no {CONFIG_FILE} (`dragoman train` writes one)"
-    mapping = read_json_object(path, missing=missing, error=ModelError, advice="copy the directory anew")
+    mapping = read_json_object(path, missing=missing, error=ModelError, advice="copy the directory again")
     number = mapping.get("format", FORMAT)
     if type(number) is int and number not in FORMATS:
         raise ModelError(
-            f"{path}: format {quoted(number)} is not one that this version reads ({', '.join(map(str, FORMATS))}): "
-            + ("update dragoman" if number > FORMAT else "train it anew, or use the version that wrote it")
+            f"{path}: format {quoted(number)} is not supported (supported: {', '.join(map(str, FORMATS))}): "
+            + ("update dragoman" if number > FORMAT else "train the model again, or use the version that wrote it")
         )
     for name in ("architecture", "model"):
         if name not in mapping:
-            raise ModelError(f"{name} is missing in {path}: copy the directory anew")
+            raise ModelError(f"{name} is missing in {path}: copy the directory again")
     model = read_model_config(mapping["architecture"], mapping["model"], str(path), error=ModelError)
     return from_mapping(ModelDescription, {**mapping, "model": model}, str(path), error=ModelError)
 
 
 def save_description(directory: Path, description: ModelDescription) -> None:
-    """Write config.json, which lists the files that are in the directory now."""
+    """Write config.json, with the digests of the `LISTED_FILES` that are in the directory."""
     digests = {name: _sha256(directory / name) for name in LISTED_FILES if (directory / name).exists()}
     _write(directory, replace(description, digests=digests, format=FORMAT))
 
 
 def add_file(directory: Path, name: str, data: bytes) -> None:
-    """Write a file that verbs load beside a model, then its digest into config.json.
+    """Write one of the `LISTED_FILES` into a model directory, and its digest into config.json.
 
-    Ended between the two, the directory works as before but for this file, and its loading says how to write it anew.
+    If the process ends between the two writes, the model can still be used without this file; loading the file fails
+    with a message that explains how to write it again.
+
+    Args:
+        directory: the model directory.
+        name: name of the file, one of `LISTED_FILES`.
+        data: contents of the file.
 
     Raises:
-        ModelError: when `directory` holds no model.
+        ModelError: `directory` is not a model directory.
     """
     assert name in LISTED_FILES
     description = load_description(directory)

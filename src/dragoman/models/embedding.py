@@ -1,4 +1,4 @@
-"""From tokens to vectors and back: embeddings, the output projection, and how they are tied."""
+"""Embeddings and the output projection, and which of them share a matrix."""
 
 import math
 from typing import Literal
@@ -12,13 +12,14 @@ from dragoman.layers.positions import LearnedPositions, OneHotPositions, Sinusoi
 
 
 class Embedding(nn.Module):
-    """Token embeddings, scaled, plus positions, then dropout (Vaswani et al. 2017, sections 3.4 and 5.4).
+    """Scaled token embeddings plus position encodings, then dropout (Vaswani et al. 2017, sections 3.4 and 5.4).
 
     Args:
-        tokens: a row for each token.
-        positions: gives the embeddings their positions; None where attention does, or nothing.
-        dropout: probability with which a feature is dropped in training.
-        scaled: times √d_model.
+        tokens: embedding matrix, one row for each token.
+        positions: module that adds position encodings; None if positions are represented in the attention, or not at
+            all.
+        dropout: probability of dropping a feature in training.
+        scaled: True to multiply the token embeddings by √d_model.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Embedding(nn.Module):
         """Embed tokens, the first of which is at position `offset`.
 
         Raises:
-            CorpusError: when the sequence is longer than the positions that were learned.
+            CorpusError: the sequence has more positions than were learned.
         """
         # [B, T] -> [B, T, D]
         x = self.tokens(token)
@@ -48,7 +49,7 @@ class Embedding(nn.Module):
         if self.positions is not None:
             x = self.positions(x, offset)
         if torch.is_autocast_enabled(x.device.type):
-            # From here on the residual stream is in autocast's type: half the memory to move, no casts between layers.
+            # The residual stream has autocast's type from here on: half the memory traffic, no casts between layers.
             x = x.to(torch.get_autocast_dtype(x.device.type))
         return self.dropout(x)
 
@@ -59,10 +60,14 @@ def vocabulary_matrices(
     d_model: int,
     tied: Literal["three-way", "two-way", "none"],
 ) -> tuple[nn.Embedding, nn.Embedding, nn.Linear]:
-    """The embeddings of source and target tokens, and the output projection without bias.
+    """Return the source embedding, the target embedding, and the output projection without bias.
 
-    "three-way": one matrix for all three, of one joint vocabulary (Vaswani et al. 2017, section 3.4; Press and Wolf,
-    2017); "two-way": one for target and output; "none": three matrices.
+    Args:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        d_model: width of the embeddings.
+        tied: "three-way": one matrix for all three, with a joint vocabulary (Vaswani et al. 2017, section 3.4; Press
+            and Wolf, 2017). "two-way": one matrix for target and output. "none": three matrices.
     """
     source = nn.Embedding(source_vocabulary, d_model)
     target = source if tied == "three-way" else nn.Embedding(target_vocabulary, d_model)

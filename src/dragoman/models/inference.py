@@ -1,4 +1,4 @@
-"""Models in use, not in training."""
+"""Context manager for inference with models."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +10,24 @@ from dragoman.models.seq2seq import Seq2Seq
 
 @contextmanager
 def inference(models: Sequence[Seq2Seq]) -> Iterator[None]:
-    """No gradients and no dropout inside; the models' own modes are restored afterwards.
+    """Disable gradients and dropout; on exit, restore the training mode of each model.
 
-    Validation in the middle of training decodes with the very model that is being trained.
+    Validation during training decodes with the model that is being trained.
+
+    Example:
+        >>> from dragoman.models.registry import build_model, preset
+        >>> model = build_model(preset("tiny", 100, 100, joint=True))
+        >>> with inference([model]):
+        ...     model.training
+        False
+        >>> model.training
+        True
     """
     modes = [model.training for model in models]
     for model in models:
         model.eval()
     try:
-        # Not inference_mode: a table that positions fill in here must serve training as well.
+        # Not torch.inference_mode: a position table that is extended here is used in training as well.
         with torch.no_grad():
             yield
     finally:

@@ -1,4 +1,4 @@
-"""A model directory with int8 matrices: a quarter of the size."""
+"""Copies of model directories with int8 matrices, which are a quarter of the size."""
 
 import os
 from collections.abc import Mapping
@@ -10,28 +10,38 @@ from dragoman.models.description import LISTED_FILES, load_description, save_des
 from dragoman.models.weights import SCALE, WEIGHTS_FILE, Array, open_weights, quantize, write_weights
 
 CARD = "README.md"
-# What people read, and the most bytes that it may have.
-_FOR_PEOPLE = {CARD: 1 << 24, "metrics.json": 1 << 24}
+# Files that are copied as documentation, and the largest allowed size of each in bytes.
+_DOCUMENTATION_FILES = {CARD: 1 << 24, "metrics.json": 1 << 24}
 NOTE = (
     "\nThe matrices of this copy are int8 with a scale for each row (`dragoman quantize`); "
-    "its figures are the original's.\n"
+    "the metrics above are those of the original model.\n"
 )
 
 
 def quantize_model(directory: Path, out: Path) -> None:
-    """Copy a model directory, each of its matrices as int8.
+    """Copy a model directory, converting each matrix to int8, including the embeddings.
 
-    Vectors (norms, biases) stay as they are. The embeddings, which are matrices, do not. Files that are not part of
-    a model are left out, such as the training run.
+    Vectors (norms, biases) are copied unchanged. Files that are not part of the model, such as the training run, are
+    left out.
+
+    Args:
+        directory: the model directory.
+        out: directory to create.
 
     Raises:
-        ModelError: when `directory` is no model directory or is quantized already, or a file of it is a link.
-        StorageError: when `out` exists.
+        ModelError: `directory` is not a model directory, its matrices are int8 already, or one of its files is a
+            symbolic link.
+        StorageError: `out` exists.
+
+    Example:
+        >>> from pathlib import Path
+        >>> quantize_model(Path("models/mine"), Path("models/mine-int8"))
     """
     description = load_description(directory)
     if out.exists():
-        raise StorageError(f"{out} exists already: give a new name")
-    beside = _read_files(directory, LISTED_FILES, description.listed) | _read_files(directory, _FOR_PEOPLE, None)
+        raise StorageError(f"{out} exists already: use a new name")
+    copied = _read_files(directory, LISTED_FILES, description.listed)
+    copied |= _read_files(directory, _DOCUMENTATION_FILES, None)
     with open_weights(directory, description.model) as weights:
         if weights.quantized:
             raise ModelError(f"{directory} is quantized already")
@@ -42,26 +52,34 @@ def quantize_model(directory: Path, out: Path) -> None:
                 tensors[name], tensors[name + SCALE] = quantize(values)
             else:
                 tensors[name] = values
-    if CARD in beside:
-        beside[CARD] += NOTE.encode()
+    if CARD in copied:
+        copied[CARD] += NOTE.encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     with full_disk_explained(out.parent), atomic_directory(out) as temporary:
-        for file, data in beside.items():
+        for file, data in copied.items():
             (temporary / file).write_bytes(data)
         save_description(temporary, description)
         write_weights(temporary / WEIGHTS_FILE, tensors)
 
 
 def _read_files(directory: Path, largest: Mapping[str, int], digests: Mapping[str, str] | None) -> dict[str, bytes]:
-    """Return those of these files that are there; a link could bring any file of this machine into the copy."""
-    found = {}
-    for name, most in largest.items():
+    """Return the contents of those files that exist; symbolic links are rejected.
+
+    A symbolic link in a directory from somebody else could copy any file of this machine.
+
+    Args:
+        directory: the model directory.
+        largest: names of the files, and the largest allowed size of each in bytes.
+        digests: expected SHA-256 of each file; None to read without a check.
+    """
+    contents = {}
+    for name, size in largest.items():
         path = directory / name
         if os.path.lexists(path):
             try:
-                found[name] = read_listed(path, most, digests, follow=False)
+                contents[name] = read_listed(path, size, digests, follow=False)
             except (OSError, ValueError) as error:
                 raise ModelError(
-                    f"{path} cannot be copied: {reason_of(error)}; copy the directory anew, links as files"
+                    f"cannot copy {path}: {reason_of(error)}; copy the directory again, with files instead of links"
                 ) from error
-    return found
+    return contents

@@ -1,9 +1,11 @@
-"""The recurrent encoder-decoder, with and without attention.
+"""The recurrent encoder-decoder, with or without attention.
 
 Sources: Sutskever et al., "Sequence to Sequence Learning with Neural Networks" (2014); Bahdanau et al., "Neural Machine
 Translation by Jointly Learning to Align and Translate" (2015); Luong et al., "Effective Approaches to Attention-based
-Neural Machine Translation" (2015), whose decoder this is: a state attends first and is changed by what it saw after,
-whatever the score. Read from the top: the model, its encoder and decoder, the builder, the initialisation.
+Neural Machine Translation" (2015).
+
+The decoder follows Luong et al. for every attention score: the state at a position is computed first, and then attends
+to the source. The file contains, in this order: the model, its encoder and decoder, the builder and the initialisation.
 """
 
 from collections.abc import Sequence
@@ -15,14 +17,14 @@ from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask
 from dragoman.layers.dropout import Dropout
-from dragoman.layers.recurrence import CellState, ReadingLayer, RecurrentLayer
+from dragoman.layers.recurrence import CellState, RecurrentEncoderLayer, RecurrentLayer
 from dragoman.layers.recurrent_attention import (
     AdditiveScore,
-    AttendedSource,
+    AttentionScore,
     DotScore,
     GeneralScore,
+    ProjectedSource,
     RecurrentAttention,
-    Score,
 )
 from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
@@ -35,9 +37,10 @@ from dragoman.packing import Layout, Padded
 
 @dataclass(frozen=True)
 class RecurrentMemory(Memory):
-    """The encoded source, and what the decoder starts from.
+    """The encoded source, with the states from which the decoder starts.
 
-    final  [B, N, D]  of each of the encoder's N layers, the state in which the sentence ended
+    Attributes:
+        final: [B, N, D], the state of each of the N encoder layers at the end of the sentence.
     """
 
     final: Float[Tensor, "B N D"]
@@ -49,34 +52,37 @@ class RecurrentMemory(Memory):
 
 @dataclass(frozen=True)
 class RecurrentState(DecoderState):
-    """What the decoder remembers.
+    """State of the decoder between two steps.
 
-    layers  the state of each layer
-    fed     [B, D]  the attentional state of the position before, zeros at first; [B, 0] without input feeding
-    source  what attention reads; None without attention
+    Attributes:
+        layers: the state of each layer.
+        attentional: [B, D], the attentional state at the previous position, zeros at the first position; [B, 0] without
+            input feeding.
+        source: the source with its attention keys; None without attention.
     """
 
     layers: tuple[CellState, ...]
-    fed: Float[Tensor, "B F"]
-    source: AttendedSource | None
+    attentional: Float[Tensor, "B F"]
+    source: ProjectedSource | None
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "RecurrentState":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
         layers = tuple(tuple(part[rows] for part in layer) for layer in self.layers)
-        return RecurrentState(layers, self.fed[rows], None if self.source is None else self.source.reorder(rows))
+        source = None if self.source is None else self.source.reorder(rows)
+        return RecurrentState(layers, self.attentional[rows], source)
 
 
 class Recurrent(EncoderDecoder["Encoder", "Decoder", RecurrentMemory]):
-    """Embeddings, encoder, decoder, output projection. Its layers read sentences: padding is at their end."""
+    """Embeddings, encoder, decoder, output projection. The layers need padded batches, with padding at the end."""
 
-    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> RecurrentMemory:
-        """See `EncoderDecoder.encode_rows`; there are no positions to begin at, and the memory is padded."""
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, offset: int = 0) -> RecurrentMemory:
+        """See `EncoderDecoder.encode_rows`; `offset` has no effect, and the returned memory is padded."""
         # [B, S] -> [B, S, D] and [B, N, D]
         states, final = self.encoder(self.source_embedding(source), layout.mask)
         return RecurrentMemory(states, Padded(layout.mask), final)
 
-    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
-        """See `EncoderDecoder.decode_rows`; there are no positions to begin at."""
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, offset: int = 0) -> Decoded:
+        """See `EncoderDecoder.decode_rows`; `offset` has no effect."""
         # [B, T] -> [B, T, D] -> [*BT, D]
         rows = layout.rows(self.decoder(self.target_embedding(target), self.start(memory)))
         return Decoded(rows, layout, rows.new_zeros(()))
@@ -87,12 +93,12 @@ class Recurrent(EncoderDecoder["Encoder", "Decoder", RecurrentMemory]):
         return AttentionModules(encoder_decoder=() if attention is None else (attention.weights,))
 
     def start(self, memory: Memory) -> RecurrentState:
-        """The state before the first target token."""
+        """See `Seq2Seq.start`."""
         assert isinstance(memory, RecurrentMemory)
         return self.decoder.start(memory)
 
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
-        """Logits of the token that follows `token`; the same numbers as `decode` gives."""
+        """See `Seq2Seq.step`."""
         assert isinstance(state, RecurrentState)
         x, state = self.decoder.unroll(self.embed_token(token), state)
         # [B, 1, D] -> [B, D] -> [B, V]
@@ -100,11 +106,11 @@ class Recurrent(EncoderDecoder["Encoder", "Decoder", RecurrentMemory]):
 
 
 class Encoder(nn.Module):
-    """N layers that read the source, with dropout between them (Zaremba et al. 2014)."""
+    """A stack of N recurrent layers, with dropout between them (Zaremba et al. 2014)."""
 
-    layers: Sequence[ReadingLayer]
+    layers: Sequence[RecurrentEncoderLayer]
 
-    def __init__(self, layers: list[ReadingLayer], dropout: float) -> None:
+    def __init__(self, layers: list[RecurrentEncoderLayer], dropout: float) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.dropout = Dropout(dropout)
@@ -112,7 +118,12 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], real: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N D"]]:
-        """The states of the last layer, and of every layer the one in which the sentence ended."""
+        """Return the states of the last layer, and the state of every layer at the end of the sentence.
+
+        Args:
+            x: the embedded source.
+            real: True for tokens, False for padding, which is at the end.
+        """
         lengths = real.sum(dim=1)
         final: list[Tensor] = []
         for layer in self.layers:
@@ -123,15 +134,18 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N layers. The last attends to the source; without attention, what they start from is all they see of it.
+    """A stack of N recurrent layers, followed by attention to the source.
+
+    Without attention, the initial states are the only information about the source.
 
     Args:
-        layers: with input feeding, the first takes [x; ũ], the attentional state ũ of the position before beside the
-            token's embedding (Luong et al. 2015, section 3.3).
-        bridge: for each layer, the projection that its first state comes from.
-        attention: None: the last layer's state is the output.
-        input_feeding: needs an attention.
-        dropout: between layers and on the output (Zaremba et al. 2014), not on what is fed back.
+        layers: the layers. With input feeding, the input of the first is [x; ũ], the concatenation of the embedded
+            token and the attentional state at the previous position (Luong et al. 2015, section 3.3).
+        bridge: for each layer, the projection from the encoder's final state to its initial state.
+        attention: None to use the state of the last layer as the output.
+        input_feeding: True to feed the attentional state back; requires `attention`.
+        dropout: probability of dropping a feature between layers and on the output (Zaremba et al. 2014), but not in
+            the attentional state that is fed back.
     """
 
     layers: Sequence[RecurrentLayer]
@@ -147,7 +161,7 @@ class Decoder(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        assert attention is not None or not input_feeding, "there is nothing to feed"
+        assert attention is not None or not input_feeding, "input feeding requires an attention"
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.bridge = nn.ModuleList(bridge)  # type: ignore[assignment]
         self.attention = attention
@@ -155,44 +169,44 @@ class Decoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:
-        """tanh(W h + b) of the state h in which the source ended (Bahdanau et al. 2015, appendix A.2.2).
+        """Return the initial state tanh(W h + b), with h the encoder's state at the end of the source.
 
-        The last layer starts from the encoder's last, the one below it from the one below, and so on; where the encoder
-        has fewer layers, the lowest all start from its first.
-        Both h and c of an LSTM come from h: one vector a layer is all that passes.
+        Source: Bahdanau et al. (2015), appendix A.2.2. The last decoder layer uses the last encoder layer, the layer
+        below it uses the encoder layer below, and so on. If the encoder has fewer layers, the lowest decoder layers all
+        use its first layer. For an LSTM, both h and c are computed from the encoder's h.
         """
         states = []
         for layer, bridge in enumerate(self.bridge):
-            read = max(0, memory.final.shape[1] - len(self.bridge) + layer)
+            encoder_layer = max(0, memory.final.shape[1] - len(self.bridge) + layer)
             # [B, D] -> [B, parts*D] -> parts x [B, D]
-            states.append(bridge(memory.final[:, read]).tanh().split(memory.final.shape[2], dim=-1))
-        fed = memory.final.new_zeros(len(memory.final), memory.final.shape[2] if self.input_feeding else 0)
+            states.append(bridge(memory.final[:, encoder_layer]).tanh().split(memory.final.shape[2], dim=-1))
+        attentional = memory.final.new_zeros(len(memory.final), memory.final.shape[2] if self.input_feeding else 0)
         source = None
         if self.attention is not None:
-            source = self.attention.read(memory.states, AttentionMask.padding(memory.mask))
-        return RecurrentState(tuple(states), fed, source)
+            source = self.attention.project_source(memory.states, AttentionMask.padding(memory.mask))
+        return RecurrentState(tuple(states), attentional, source)
 
     def forward(self, x: Float[Tensor, "B T D"], state: RecurrentState) -> Float[Tensor, "B T D"]:
-        """All positions, from `state` on; each layer as a whole where nothing is fed back."""
+        """Decode all positions, starting from `state`; without input feeding, one layer at a time."""
         if self.input_feeding:
             return self.unroll(x, state)[0]
-        for i, (layer, first) in enumerate(zip(self.layers, state.layers, strict=True)):
-            x = layer(self.dropout(x) if i else x, first)
+        for i, (layer, initial) in enumerate(zip(self.layers, state.layers, strict=True)):
+            x = layer(self.dropout(x) if i else x, initial)
         if self.attention is not None and state.source is not None:
             x = self.attention.unroll(state.source, positions=x.shape[1])(x)
         return self.dropout(x)
 
     def unroll(self, x: Float[Tensor, "B T D"], state: RecurrentState) -> tuple[Float[Tensor, "B T D"], RecurrentState]:
-        """One position after the other, and the state after the last of them: the same numbers as `forward`."""
-        # [B, T, D] -> [T, B, D]; the layers above the first know nothing of their input beforehand: [T, B, 0]
-        known = x.transpose(0, 1)
-        advances = [layer.unroll(known if i == 0 else known[..., :0]) for i, layer in enumerate(self.layers)]
+        """Decode position by position; return the outputs, which equal those of `forward`, and the final state."""
+        # [B, T, D] -> [T, B, D]; only the first layer's input is available in advance, hence [T, B, 0] for the others
+        prefix = x.transpose(0, 1)
+        advances = [layer.unroll(prefix if i == 0 else prefix[..., :0]) for i, layer in enumerate(self.layers)]
         attend = None
         if self.attention is not None and state.source is not None:
-            attend = self.attention.unroll(state.source, calls=len(known))
-        layers, fed, outputs = list(state.layers), state.fed, []
-        for _ in range(len(known)):
-            u = fed
+            attend = self.attention.unroll(state.source, calls=len(prefix))
+        layers, attentional, outputs = list(state.layers), state.attentional, []
+        for _ in range(len(prefix)):
+            u = attentional
             for i, advance in enumerate(advances):
                 layers[i] = advance(self.dropout(u) if i else u, layers[i])
                 u = layers[i][0]
@@ -200,10 +214,10 @@ class Decoder(nn.Module):
                 # [B, D] -> [B, 1, D] -> [B, D]
                 u = attend(u.unsqueeze(1)).squeeze(1)
             if self.input_feeding:
-                fed = u
+                attentional = u
             outputs.append(u)
         # T x [B, D] -> [B, T, D]
-        return self.dropout(torch.stack(outputs, dim=1)), RecurrentState(tuple(layers), fed, state.source)
+        return self.dropout(torch.stack(outputs, dim=1)), RecurrentState(tuple(layers), attentional, state.source)
 
 
 def build_recurrent(config: RecurrentConfig) -> Recurrent:
@@ -213,14 +227,15 @@ def build_recurrent(config: RecurrentConfig) -> Recurrent:
         config.source_vocabulary, config.target_vocabulary, config.d_model, config.tied_embeddings
     )
 
-    directions, parts, fed = 2 if config.bidirectional else 1, 2 if config.cell == "lstm" else 1, config.input_feeding
-    encoder = Encoder([_reading_layer(config, D // directions) for _ in range(config.encoder_layers)], config.dropout)
-    score = _score(config)
+    directions, parts = 2 if config.bidirectional else 1, 2 if config.cell == "lstm" else 1
+    encoder = Encoder([_encoder_layer(config, D // directions) for _ in range(config.encoder_layers)], config.dropout)
+    score = _attention_score(config)
+    feeding = config.input_feeding
     decoder = Decoder(
-        [RecurrentLayer(config.cell, 2 * D if fed and i == 0 else D, D) for i in range(config.decoder_layers)],
+        [RecurrentLayer(config.cell, 2 * D if feeding and i == 0 else D, D) for i in range(config.decoder_layers)],
         [nn.Linear(D, parts * D) for _ in range(config.decoder_layers)],
         None if score is None else RecurrentAttention(score, D),
-        input_feeding=fed,
+        input_feeding=feeding,
         dropout=config.dropout,
     )
     model = Recurrent(
@@ -235,12 +250,12 @@ def build_recurrent(config: RecurrentConfig) -> Recurrent:
 
 
 def initialise_recurrent(model: Recurrent) -> None:
-    """Initialise so that gradients neither vanish nor explode over time at first.
+    """Initialise so that gradients neither vanish nor explode over time at the start of training.
 
-    Of each gate, the matrix of the state is orthogonal (Saxe et al. 2014) and that of the input uniform with variance
-    2 / (fan-in + fan-out), as are all other matrices. Biases are zero, but those of the forget gates one, so that an
-    LSTM remembers (Gers et al. 2000; Jozefowicz et al. 2015). Embeddings and output are the Transformer's: normal with
-    standard deviation d_model^-0.5, the embeddings scaled by √d_model.
+    The matrix of each gate that multiplies the state is orthogonal (Saxe et al. 2014). The matrix that multiplies the
+    input, and all other matrices, are uniform with variance 2 / (fan-in + fan-out). Biases are zero, except those of
+    forget gates, which are one, so that an LSTM initially keeps its state (Gers et al. 2000; Jozefowicz et al. 2015).
+    Embeddings and output projection are as in the Transformer: normal with standard deviation d_model^-0.5.
     """
     rules: Rules = {
         nn.LSTM: _initialise_layer,
@@ -261,18 +276,18 @@ def _initialise_layer(layer: nn.LSTM | nn.GRU) -> None:
     nn.init.zeros_(input_bias)
     nn.init.zeros_(state_bias)
     if isinstance(layer, nn.LSTM):
-        # torch's order of an LSTM's gates: input, forget, cell, output
+        # torch stores the gates of an LSTM in this order: input, forget, cell, output
         nn.init.ones_(input_bias[layer.hidden_size : 2 * layer.hidden_size])
 
 
-def _reading_layer(config: RecurrentConfig, width: int) -> ReadingLayer:
-    return ReadingLayer(
+def _encoder_layer(config: RecurrentConfig, width: int) -> RecurrentEncoderLayer:
+    return RecurrentEncoderLayer(
         RecurrentLayer(config.cell, config.d_model, width),
         RecurrentLayer(config.cell, config.d_model, width) if config.bidirectional else None,
     )
 
 
-def _score(config: RecurrentConfig) -> Score | None:
+def _attention_score(config: RecurrentConfig) -> AttentionScore | None:
     match config.attention:
         case "none":
             return None

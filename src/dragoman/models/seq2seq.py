@@ -1,4 +1,4 @@
-"""The contract that every sequence-to-sequence model keeps.
+"""The interface that every sequence-to-sequence model implements.
 
 Letters: B batch, S source length, T target length, D d_model, V target vocabulary, N real tokens.
 """
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dragoman.models.state import DecoderState
 from dragoman.packing import Layout, Padded
 
-# The memory of an architecture: typing.Self, which the tests' checks of annotations do not take here.
+# A TypeVar, because the runtime checks of annotations in the tests do not support typing.Self.
 M = TypeVar("M", bound="Memory")
 
 
@@ -23,14 +23,15 @@ M = TypeVar("M", bound="Memory")
 class Memory:
     """The encoded source.
 
-    rows    [*BS, D]  its states, in
-    layout            the layout of the source
+    Attributes:
+        rows: [*BS, D], states of the source, in `layout`.
+        layout: layout of the source.
     """
 
     rows: Float[Tensor, "*BS D"]
     layout: Layout
 
-    # Kept: every layer reads them, and a search that does not reorder reads them at every position.
+    # Cached, because every layer uses them, and a search without reordering uses them at every position.
     @cached_property
     def states(self) -> Float[Tensor, "B S D"]:
         """The states as a padded batch."""
@@ -38,15 +39,15 @@ class Memory:
 
     @property
     def mask(self) -> Bool[Tensor, "B S"]:
-        """True = a real token, False = padding."""
+        """True for tokens, False for padding."""
         return self.layout.mask
 
     def in_layout(self: M, layout: Layout) -> M:
-        """The same memory in another layout of the same batch."""
+        """Return the same memory in another layout of the same batch."""
         return replace(self, rows=layout.rows(self.states), layout=layout)
 
-    def beside(self: M, target: Layout) -> M:
-        """The same memory as rows where the target's are, and as a padded batch beside a padded one."""
+    def matching(self: M, target: Layout) -> M:
+        """Return the same memory in the kind of layout that the target has: packed or padded."""
         return self if self.layout.packed == target.packed else self.in_layout(type(target)(self.mask))
 
     def reorder(self: M, rows: Int[Tensor, " N"]) -> M:
@@ -56,11 +57,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a decoder gives of all target positions, before the projection onto the vocabulary.
+    """Output of a decoder for all target positions, before the projection onto the vocabulary.
 
-    rows    [*BT, D]  its states, in
-    layout            the layout of the target
-    cost    of the model's own, in nats, summed over target tokens like the loss, to which it is added; 0 for most
+    Attributes:
+        rows: [*BT, D], states of the target, in `layout`.
+        layout: layout of the target.
+        cost: additional cost of the model in nats, a sum over tokens that is added to the summed loss; 0 for all models
+            but the Universal Transformer with adaptive halting.
     """
 
     rows: Float[Tensor, "*BT D"]
@@ -75,10 +78,11 @@ class Decoded:
 
 @dataclass(frozen=True)
 class AttentionModules:
-    """Where the weights of a model's attention come about, in the order of the layers.
+    """The modules that compute attention weights, in the order of the layers.
 
-    Each is an `AttentionCore`, or the `AttentionWeights` of a recurrent model. One that is applied several times, such
-    as the Universal Transformer's, stands for as many layers. An empty tuple: the model has no attention of this kind.
+    Each module is an `AttentionCore`, or the `AttentionWeights` of a recurrent model. A module that is applied several
+    times, as in the Universal Transformer, represents as many layers. A tuple is empty if the model has no attention of
+    this kind.
     """
 
     encoder_self: tuple[nn.Module, ...] = ()
@@ -87,18 +91,38 @@ class AttentionModules:
 
 
 class Seq2Seq(nn.Module, ABC):
-    """A model that reads a source and writes a target.
+    """Base class of sequence-to-sequence models.
 
-    Training calls `decode` (all positions at once); search calls `start` and `step` (one position).
-    Both give the same logits. Every model ends in `output`, a projection onto the target vocabulary
-    without bias; the loss reads its weight, to project a few rows at a time.
+    Training calls `forward` (all positions at once); search calls `start` and then `step` for each position. Both
+    compute the same logits.
+
+    Attributes:
+        output: projection onto the target vocabulary, without bias. The loss uses its weight directly, to project a few
+            rows at a time.
+
+    Example:
+        >>> import torch
+        >>> from dragoman.models.registry import build_model, preset
+        >>> model = build_model(preset("tiny", 100, 100, joint=True)).eval()
+        >>> source, target = torch.randint(100, (2, 7)), torch.randint(100, (2, 5))
+        >>> memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
+        >>> model.decode(target, memory).shape
+        torch.Size([2, 5, 100])
+        >>> logits, state = model.step(target[:, 0], model.start(memory))
+        >>> logits.shape
+        torch.Size([2, 100])
     """
 
     output: nn.Linear
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Read the source; `mask` is True where a token is real."""
+        """Encode the source.
+
+        Args:
+            source: token ids.
+            mask: True for tokens, False for padding.
+        """
 
     @abstractmethod
     def decode_states(
@@ -107,14 +131,18 @@ class Seq2Seq(nn.Module, ABC):
         memory: Memory,
         target_mask: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The decoder's output before the projection onto the vocabulary.
+        """Return the output of the decoder before the projection onto the vocabulary.
 
-        Position t sees target tokens 0..t only. `target_mask` is True where a target token is real
-        (padding is at the end); None means that all are.
+        The output at position t depends on target tokens 0..t only.
+
+        Args:
+            target: token ids, beginning with BOS.
+            memory: the encoded source.
+            target_mask: True for tokens, False for padding, which is at the end; None if there is no padding.
         """
 
     def project(self, states: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
-        """Logits over the target vocabulary."""
+        """Return logits over the target vocabulary."""
         # [..., D] -> [..., V]
         return self.output(states)
 
@@ -124,7 +152,10 @@ class Seq2Seq(nn.Module, ABC):
         memory: Memory,
         target_mask: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits of every next token, all positions at once under the causal mask."""
+        """Return the logits of every next token, computed for all positions at once.
+
+        See `decode_states` for the arguments.
+        """
         # [B, T, D] -> [B, T, V]
         return self.project(self.decode_states(target, memory, target_mask))
 
@@ -136,7 +167,16 @@ class Seq2Seq(nn.Module, ABC):
         target: Int[Tensor, "B T"],
         target_mask: Bool[Tensor, "B T"],
     ) -> Decoded:
-        """What training needs: the rows of which `decode_states` are the batch, their layout, and the model's cost."""
+        """Encode the source and decode the target, for training.
+
+        The states are those of `decode_states`, in the layout of the target and with the cost of the model.
+
+        Args:
+            source: token ids.
+            source_mask: True for tokens, False for padding.
+            target: token ids, beginning with BOS.
+            target_mask: True for tokens, False for padding, which is at the end.
+        """
 
     def token_statistics(
         self,
@@ -145,21 +185,35 @@ class Seq2Seq(nn.Module, ABC):
         target: Int[Tensor, "B T"],
         target_mask: Bool[Tensor, "B T"],
     ) -> dict[str, Float[Tensor, " _"]]:
-        """Figures of each token that the model has to report, by name; none by default."""
+        """Return values that the model reports for each token, such as its number of steps; by default, none.
+
+        The arguments are those of `forward`.
+
+        Returns:
+            For each statistic, its name and one value for each real token.
+        """
         return {}
 
     def attentions(self) -> AttentionModules:
-        """Where to look when one wants to see the attention; nowhere by default."""
+        """Return the modules that compute the attention weights; by default, none."""
         return AttentionModules()
 
     def layers_to_compile(self) -> Iterable[nn.Module]:
-        """Return the layers that torch.compile makes faster on a GPU; none by default."""
+        """Return the layers that torch.compile makes faster on a GPU; by default, none."""
         return ()
 
     @abstractmethod
     def start(self, memory: Memory) -> DecoderState:
-        """The state before the first target token."""
+        """Return the decoder's state before the first target token."""
 
     @abstractmethod
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], DecoderState]:
-        """Logits of the token that follows `token`, and the state after it."""
+        """Decode one position.
+
+        Args:
+            token: the target token at this position; the first is BOS.
+            state: the state before this position.
+
+        Returns:
+            The logits of the next token, equal to those of `decode`, and the state after this position.
+        """

@@ -1,7 +1,8 @@
-"""The tensors of model.safetensors, by the settings alone: what a file must hold is known before it is read.
+"""Names and shapes of the tensors in model.safetensors, derived from the settings before the file is read.
 
-Each architecture's settings list theirs (`ModelConfig.tensors`) in these terms. They are generators, as settings may
-name more layers than a file has, or memory holds. That the lists are those of the models is tested for every variant.
+The settings of each architecture list the tensors of the model (`ModelConfig.tensors`) with these functions. They are
+generators, because settings from a file may specify more layers than fit into memory. The tests check for every
+variant that the list equals the tensors of the built model.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,11 +10,12 @@ from typing import NamedTuple
 
 
 class TensorShape(NamedTuple):
-    """A tensor of a model.
+    """Name, shape and kind of a tensor of a model.
 
-    name     in model.safetensors
-    shape    its sizes; none for a single number
-    integer  whether it is a whole number instead of a floating-point one
+    Attributes:
+        name: name in model.safetensors.
+        shape: size of each dimension; empty for a scalar.
+        integer: True for int64, False for a floating-point tensor.
     """
 
     name: str
@@ -22,7 +24,7 @@ class TensorShape(NamedTuple):
 
 
 def within(prefix: str, tensors: Iterable[TensorShape]) -> Iterator[TensorShape]:
-    """Yield the tensors of a part, which is called `prefix` in the whole."""
+    """Yield the tensors of a submodule, with the name of the submodule before their names."""
     for tensor in tensors:
         yield tensor._replace(name=f"{prefix}.{tensor.name}")
 
@@ -35,12 +37,12 @@ def linear(outputs: int, inputs: int, *, bias: bool) -> Iterator[TensorShape]:
 
 
 def table(rows: int, columns: int) -> Iterator[TensorShape]:
-    """Yield the tensor of an embedding: a vector for each row."""
+    """Yield the tensor of an embedding matrix."""
     yield TensorShape("weight", (rows, columns))
 
 
 def vocabulary(source: int, target: int, d_model: int, tied: str) -> Iterator[TensorShape]:
-    """Yield the embeddings and the output projection; those that are tied are stored once, under the first name."""
+    """Yield the embeddings and the output projection; a tied matrix is stored once, under its first name."""
     yield from within("source_embedding.tokens", table(source, d_model))
     if tied != "three-way":
         yield from within("target_embedding.tokens", table(target, d_model))

@@ -1,4 +1,4 @@
-"""What a decoder remembers between two steps of search."""
+"""Interface of a decoder's state between two steps of search."""
 
 from abc import ABC, abstractmethod
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 class DecoderState(ABC):
-    """The state of B unfinished outputs. Immutable: `step` and `reorder` return a new one."""
+    """Decoder state of B unfinished outputs. Immutable: `Seq2Seq.step` and `reorder` return a new state."""
 
     @abstractmethod
     def reorder(self, rows: Int[Tensor, " N"]) -> "DecoderState":
-        """Keep the batch rows `rows` in that order.
+        """Return the state of the batch rows `rows`, in this order.
 
-        Rows may repeat (a beam that branches) or be left out (a finished output).
+        Rows may repeat (a hypothesis with several extensions) or be left out (a finished output).
         """

@@ -1,4 +1,4 @@
-"""The model's part of a model directory: config.json and model.safetensors. Never a pickle."""
+"""Saving and loading of models: config.json and model.safetensors of a model directory; pickle is never used."""
 
 from pathlib import Path
 
@@ -13,41 +13,51 @@ from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every weight once (tied ones under their first name), and the buffers that training changes."""
+    """Return all parameters (tied ones once, under their first name) and all persistent buffers, by name."""
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    saved = model.state_dict()
+    persistent = model.state_dict()
     for name, buffer in model.named_buffers():
-        if name in saved:
+        if name in persistent:
             tensors[name] = buffer
     return tensors
 
 
 def set_weights(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
-    """Copy `tensors` into `model`.
+    """Copy `tensors` into the weights of `model`.
+
+    Args:
+        model: the model.
+        tensors: a tensor for each name in `weights_of(model)`.
+        where: where the tensors are from, for messages.
 
     Raises:
-        ModelError: when a name is missing or left over, or a shape differs.
+        ModelError: a name is missing or unknown, or a shape differs.
     """
-    own = weights_of(model)
-    if missing := sorted(own.keys() - tensors.keys()):
-        raise ModelError(f"{where}: lacks {len(missing)} weights of this model, {missing[0]} first")
-    if unknown := sorted(tensors.keys() - own.keys()):
-        raise ModelError(f"{where}: has {len(unknown)} unknown weights, {unknown[0]} first")
-    for name in own:
+    weights = weights_of(model)
+    if missing := sorted(weights.keys() - tensors.keys()):
+        raise ModelError(f"{where}: {len(missing)} weights of this model are missing; the first is {missing[0]}")
+    if unknown := sorted(tensors.keys() - weights.keys()):
+        raise ModelError(f"{where}: {len(unknown)} weights are unknown; the first is {unknown[0]}")
+    for name in weights:
         tensor = tensors[name]
-        if own[name].shape != tensor.shape:
+        if weights[name].shape != tensor.shape:
             raise ModelError(
-                f"{where}: {name} has shape {list(tensor.shape)}, but config.json asks for {list(own[name].shape)}"
+                f"{where}: {name} has shape {list(tensor.shape)}, but the model requires {list(weights[name].shape)}"
             )
     with torch.no_grad():
         for name, tensor in tensors.items():
-            own[name].copy_(tensor)
+            weights[name].copy_(tensor)
 
 
 def save_model(directory: Path, description: ModelDescription, weights: dict[str, Tensor]) -> None:
-    """Write config.json and model.safetensors into `directory`, each atomically; its tokenizer is there already."""
+    """Write config.json and model.safetensors into `directory`, each atomically.
+
+    Args:
+        directory: an existing directory, which already contains the tokenizer.
+        description: contents of config.json.
+        weights: from `weights_of`; floating-point tensors are saved as float32.
+    """
     save_description(directory, description)
-    # Floats of any kind as float32, which everything reads.
     arrays = {
         name: (tensor.float() if tensor.is_floating_point() else tensor).contiguous().cpu().numpy()
         for name, tensor in weights.items()
@@ -56,17 +66,25 @@ def save_model(directory: Path, description: ModelDescription, weights: dict[str
 
 
 def load_model(directory: Path) -> Seq2Seq:
-    """Build the model that config.json describes, with its weights, in evaluation mode on the CPU.
+    """Load the model of a model directory, in evaluation mode on the CPU.
+
+    Use `dragoman.Translator.load` to translate text; this function returns the torch module.
 
     Raises:
-        ModelError: when a file is missing, damaged, or does not fit the other.
-        FloatingPointError: when the weights have values that are not finite.
+        ModelError: a file is missing or damaged, or the two files do not belong together.
+        FloatingPointError: weights are not finite, or too large.
+
+    Example:
+        >>> from pathlib import Path
+        >>> model = load_model(Path("models/mine"))
+        >>> model.training
+        False
     """
     config = load_description(directory).model
-    # The model is built after the file was found to hold it: the settings alone may ask for any amount of memory.
-    with open_weights(directory, config) as weights:
+    # The weights file is checked first: settings from a file could make `build_model` allocate any amount of memory.
+    with open_weights(directory, config) as weights_file:
         model = build_model(config)
-        own = weights_of(model)
-        for name in weights.names:
-            weights.read_into(name, own[name].numpy())
+        weights = weights_of(model)
+        for name in weights_file.names:
+            weights_file.read_into(name, weights[name].numpy())
     return model.eval()

@@ -1,4 +1,4 @@
-"""Figures of tokens that models report (`Seq2Seq.token_statistics`), summed up over many of them."""
+"""Summary of the statistics that models report for each token (`Seq2Seq.token_statistics`)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,29 +11,38 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class TokenStatistic:
-    """A figure of tokens, such as the steps that a model took for each: mean and maximum over the tokens."""
+    """Mean and maximum over tokens of a statistic, such as the number of steps that a model used for each token."""
 
     mean: float
     maximum: float
 
     def to_json(self) -> dict[str, float | None]:
-        """Plain values for json.dump; JSON has no NaN and no infinity: they become null."""
+        """Return plain values for json.dump; NaN and infinity, which JSON does not have, become null."""
         return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 def summarise(batches: Iterable[Mapping[str, Float[Tensor, " _"]]]) -> dict[str, TokenStatistic]:
-    """Mean and maximum of each figure over the tokens of all batches; none for a figure without a token."""
-    found: dict[str, list[Tensor]] = {}
+    """Return the mean and maximum of each statistic over the tokens of all batches.
+
+    Args:
+        batches: results of `Seq2Seq.token_statistics`. A statistic without any token is left out.
+
+    Example:
+        >>> import torch
+        >>> summarise([{"encoder steps": torch.tensor([2.0, 4.0])}])
+        {'encoder steps': TokenStatistic(mean=3.0, maximum=4.0)}
+    """
+    totals: dict[str, list[Tensor]] = {}
     for batch in batches:
         for name, values in batch.items():
             if values.numel():
-                # Read at the end, all at once: on a GPU each reading waits.
-                some = [values.sum(dtype=torch.float64), values.max().double()]
+                # Copied to the CPU at the end, in one transfer: on a GPU, each copy waits for the computation.
+                total, maximum = values.sum(dtype=torch.float64), values.max().double()
                 # [N] -> [3]: sum, maximum, count
-                found.setdefault(name, []).append(torch.stack([*some, some[0].new_tensor(values.numel())]))
-    figures = {}
-    for name, batch_totals in found.items():
+                totals.setdefault(name, []).append(torch.stack([total, maximum, total.new_tensor(values.numel())]))
+    statistics = {}
+    for name, batch_totals in totals.items():
         # batches x [3] -> [3, batches]
         sums, maxima, counts = torch.stack(batch_totals, dim=1).cpu()
-        figures[name] = TokenStatistic(mean=float(sums.sum() / counts.sum()), maximum=float(maxima.max()))
-    return figures
+        statistics[name] = TokenStatistic(mean=float(sums.sum() / counts.sum()), maximum=float(maxima.max()))
+    return statistics

@@ -1,7 +1,6 @@
 """The encoder-decoder Transformer (Vaswani et al., "Attention Is All You Need", 2017).
 
-Read from the top: the model, its encoder and decoder stacks, then the builder that turns a
-`TransformerConfig` into modules, and the initialisation.
+The file contains, in this order: the model, its encoder and decoder stacks, the builder and the initialisation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,13 @@ from dragoman.packing import Layout
 
 @dataclass(frozen=True)
 class TransformerState(DecoderState):
-    """What the decoder remembers: a cache per layer, the source's mask, the next position."""
+    """State of the decoder between two steps.
+
+    Attributes:
+        layers: key-value cache of each layer.
+        memory_mask: [B, S], True for the tokens of the source.
+        position: index of the next target token.
+    """
 
     layers: tuple[LayerCache, ...]
     memory_mask: Bool[Tensor, "B S"]
@@ -46,17 +51,17 @@ class TransformerState(DecoderState):
 
 
 class Transformer(EncoderDecoder["Encoder", "Decoder", Memory]):
-    """The paper's model: embeddings, encoder stack, decoder stack, output projection."""
+    """Embeddings, encoder stack, decoder stack, output projection (Vaswani et al. 2017, section 3)."""
 
-    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> Memory:
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, offset: int = 0) -> Memory:
         """See `EncoderDecoder.encode_rows`."""
         # [B, S] -> [B, S, D] -> [*BS, D]
-        return Memory(self.encoder(self.source_embedding(source, first), layout), layout)
+        return Memory(self.encoder(self.source_embedding(source, offset), layout), layout)
 
-    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, offset: int = 0) -> Decoded:
         """See `EncoderDecoder.decode_rows`."""
         # [B, T] -> [B, T, D] -> [*BT, D]
-        rows = self.decoder(self.target_embedding(target, first), layout, memory)
+        rows = self.decoder(self.target_embedding(target, offset), layout, memory)
         return Decoded(rows, layout, rows.new_zeros(()))
 
     def attentions(self) -> AttentionModules:
@@ -72,12 +77,12 @@ class Transformer(EncoderDecoder["Encoder", "Decoder", Memory]):
         return (*self.encoder.layers, *self.decoder.layers)
 
     def start(self, memory: Memory) -> TransformerState:
-        """The state before the first target token: the source's keys and values, projected once."""
+        """See `Seq2Seq.start`; keys and values of the source are computed once, here."""
         layers = tuple(layer.start(memory.states) for layer in self.decoder.layers)
         return TransformerState(layers, memory.mask, position=0)
 
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], TransformerState]:
-        """Logits of the token that follows `token`; the same numbers as `decode` gives."""
+        """See `Seq2Seq.step`."""
         assert isinstance(state, TransformerState)
         x, layers = self.decoder.step(self.embed_token(token, state.position), state)
         # [B, 1, D] -> [B, D] -> [B, V]
@@ -86,7 +91,7 @@ class Transformer(EncoderDecoder["Encoder", "Decoder", Memory]):
 
 
 class Encoder(nn.Module):
-    """N encoder layers; pre-norm needs one more norm at the end."""
+    """A stack of N encoder layers, with a final norm in the case of pre-norm."""
 
     layers: Sequence[EncoderLayer]
 
@@ -96,7 +101,7 @@ class Encoder(nn.Module):
         self.final_norm = final_norm
 
     def forward(self, x: Float[Tensor, "B S D"], layout: Layout) -> Float[Tensor, "*BS D"]:
-        """Transform the embedded source."""
+        """Encode the embedded source."""
         rows, mask = layout.rows(x), AttentionMask.between(layout, layout)
         for layer in self.layers:
             rows = layer(rows, mask)
@@ -104,7 +109,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N decoder layers; pre-norm needs one more norm at the end."""
+    """A stack of N decoder layers, with a final norm in the case of pre-norm."""
 
     layers: Sequence[DecoderLayer]
 
@@ -114,8 +119,8 @@ class Decoder(nn.Module):
         self.final_norm = final_norm
 
     def forward(self, x: Float[Tensor, "B T D"], layout: Layout, memory: Memory) -> Float[Tensor, "*BT D"]:
-        """Transform the embedded target, all positions at once."""
-        memory = memory.beside(layout)
+        """Decode the embedded target, all positions at once."""
+        memory = memory.matching(layout)
         rows, mask, memory_mask = (
             layout.rows(x),
             AttentionMask.past(layout),
@@ -128,7 +133,11 @@ class Decoder(nn.Module):
     def step(
         self, x: Float[Tensor, "B 1 D"], state: TransformerState
     ) -> tuple[Float[Tensor, "B 1 D"], tuple[LayerCache, ...]]:
-        """Transform one embedded target position."""
+        """Decode one embedded target position.
+
+        Returns:
+            The output, and the caches of all layers after this position.
+        """
         memory_mask = AttentionMask.padding(state.memory_mask)
         caches = []
         for layer, cache in zip(self.layers, state.layers, strict=True):
@@ -159,11 +168,12 @@ def build_transformer(config: TransformerConfig) -> Transformer:
 
 
 def initialise_transformer(model: Transformer) -> None:
-    """Initialise as the paper's reference implementation (tensor2tensor) does.
+    """Initialise as in the paper's reference implementation (tensor2tensor).
 
-    Matrices are uniform with variance 2 / (fan-in + fan-out), biases zero; embeddings are normal with
-    standard deviation d_model^-0.5, so that scaled by √d_model they have variance 1. The matrix of one-hot positions,
-    which the reference does not have, begins as the identity beside such vectors: as learned positions.
+    Matrices are uniform with variance 2 / (fan-in + fan-out), and biases are zero. Embeddings are normal with standard
+    deviation d_model^-0.5, so that multiplied by √d_model they have variance 1. One-hot positions, which the reference
+    implementation does not have, start as learned positions: W_I is the identity, and W_P is initialised as an
+    embedding.
     """
     initialise(model, {nn.Linear: xavier, nn.Embedding: unit_after_scaling}, output_std=model.output.in_features**-0.5)
     for embedding in (model.source_embedding, model.target_embedding):

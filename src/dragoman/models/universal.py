@@ -1,8 +1,8 @@
 """The Universal Transformer (Dehghani et al., "Universal Transformers", 2018): a Transformer recurrent in depth.
 
-One encoder block and one decoder block, which are layers of the Transformer, are applied to all positions again and
-again, a fixed number of times or until each position has halted. Read from the top: the model, its encoder and decoder,
-then the builder.
+One encoder block and one decoder block, which are layers of the Transformer, are applied repeatedly to all positions: a
+fixed number of times, or until each position has halted. The file contains, in this order: the model, its encoder and
+decoder, and the builder.
 """
 
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask
+from dragoman.layers.coordinate_embeddings import CoordinateEmbeddings
 from dragoman.layers.decoder_layer import DecoderLayer, LayerCache
 from dragoman.layers.encoder_layer import EncoderLayer
-from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
-from dragoman.layers.signals import Signals
+from dragoman.layers.halting import AdaptiveDepth, DepthOutput, FixedDepth
 from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.embedding import Embedding
 from dragoman.models.encoder_decoder import EncoderDecoder
@@ -31,9 +31,13 @@ Block = TypeVar("Block", bound=nn.Module)
 
 @dataclass(frozen=True)
 class UniversalState(DecoderState):
-    """What the decoder remembers: a cache per step of its depth, the source's mask, the next position.
+    """State of the decoder between two target positions.
 
-    The block is the same at every step, and so are the keys and values of the source: all caches share them.
+    Attributes:
+        steps: key-value cache of each application of the block. All caches share the keys and values of the source,
+            because the block is the same at every step.
+        memory_mask: [B, S], True for the tokens of the source.
+        position: index of the next target token.
     """
 
     steps: tuple[LayerCache, ...]
@@ -50,37 +54,44 @@ class UniversalState(DecoderState):
 
 
 @dataclass(frozen=True)
-class PonderedMemory(Memory):
-    """The encoded source, and what it took to encode it.
+class UniversalMemory(Memory):
+    """The encoded source, with the number of steps and the ponder cost of each position.
 
-    steps   [*BS]  how often each position was revised
-    ponder  [*BS]  what there is to pay for each
+    Attributes:
+        steps: [*BS], number of times that the state of each position was updated.
+        ponder: [*BS], ponder cost ρ of each position, before multiplication by τ.
     """
 
     steps: Float[Tensor, "*BS"]
     ponder: Float[Tensor, "*BS"]
 
-    def in_layout(self, layout: Layout) -> "PonderedMemory":
-        """The same memory in another layout of the same batch."""
-        return PonderedMemory(layout.rows(self.states), layout, *layout.rows(self._token_statistics()).unbind(-1))
+    def in_layout(self, layout: Layout) -> "UniversalMemory":
+        """Return the same memory in another layout of the same batch."""
+        return UniversalMemory(layout.rows(self.states), layout, *layout.rows(self._steps_and_ponder()).unbind(-1))
 
-    def reorder(self, rows: Int[Tensor, " N"]) -> "PonderedMemory":
+    def reorder(self, rows: Int[Tensor, " N"]) -> "UniversalMemory":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return PonderedMemory(self.states[rows], Padded(self.mask[rows]), *self._token_statistics()[rows].unbind(-1))
+        return UniversalMemory(self.states[rows], Padded(self.mask[rows]), *self._steps_and_ponder()[rows].unbind(-1))
 
-    def _token_statistics(self) -> Float[Tensor, "B S 2"]:
+    def _steps_and_ponder(self) -> Float[Tensor, "B S 2"]:
         # 2 x [*BS] -> [*BS, 2] -> [B, S, 2]
         return self.layout.batch(torch.stack((self.steps, self.ponder), dim=-1))
 
 
-class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", PonderedMemory]):
-    """Embeddings, encoder, decoder, output projection; its own cost is that of pondering.
+class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", UniversalMemory]):
+    """Embeddings, encoder, decoder, output projection; the ponder cost is added to the loss.
 
-    Random positions show it the signals of positions beyond the corpus's lengths, and relative position is all there is
-    to learn (Dehghani et al., 2018, section 3.2).
+    With random positions, training covers the embeddings of positions beyond the longest sentence of the corpus, and
+    only relative positions are informative (Dehghani et al., 2018, section 3.2).
 
     Args:
-        ponder_weight: τ, what a step of a position costs, in nats (Graves, 2016, section 2.1).
+        source_embedding: embedding of source tokens.
+        target_embedding: embedding of target tokens.
+        encoder: the encoder.
+        decoder: the decoder.
+        output: projection onto the target vocabulary, without bias.
+        random_positions: see `EncoderDecoder`.
+        ponder_weight: τ, cost of one step of one position, in nats (Graves, 2016, section 2.1).
     """
 
     def __init__(
@@ -99,19 +110,19 @@ class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", PonderedM
         )
         self.ponder_weight = ponder_weight
 
-    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, first: int = 0) -> PonderedMemory:
+    def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, offset: int = 0) -> UniversalMemory:
         """See `EncoderDecoder.encode_rows`."""
         # [B, S] -> [B, S, D] -> [*BS, D]
-        pondered = self.encoder(self.source_embedding(source), layout, first)
-        return PonderedMemory(pondered.output, layout, pondered.steps, pondered.ponder)
+        encoded = self.encoder(self.source_embedding(source), layout, offset)
+        return UniversalMemory(encoded.output, layout, encoded.steps, encoded.ponder)
 
-    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, first: int = 0) -> Decoded:
+    def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, offset: int = 0) -> Decoded:
         """See `EncoderDecoder.decode_rows`; the cost is τ Σρ over the real tokens of source and target, in nats."""
-        assert isinstance(memory, PonderedMemory)
+        assert isinstance(memory, UniversalMemory)
         # [B, T] -> [B, T, D] -> [*BT, D]
-        pondered = self.decoder(self.target_embedding(target), layout, memory, first)
-        cost = self.ponder_weight * (memory.ponder.sum() + pondered.ponder.sum())
-        return Decoded(pondered.output, layout, cost)
+        decoded = self.decoder(self.target_embedding(target), layout, memory, offset)
+        cost = self.ponder_weight * (memory.ponder.sum() + decoded.ponder.sum())
+        return Decoded(decoded.output, layout, cost)
 
     def token_statistics(
         self,
@@ -120,7 +131,7 @@ class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", PonderedM
         target: Int[Tensor, "B T"],
         target_mask: Bool[Tensor, "B T"],
     ) -> dict[str, Float[Tensor, " _"]]:
-        """How many steps each real token of source and target took, sentence after sentence."""
+        """Return the number of steps for each real token of source and target, sentence by sentence."""
         memory, layout = self.encode_rows(source, layout_of(source_mask)), layout_of(target_mask)
         decoded = self.decoder(self.target_embedding(target), layout, memory)
         # [*BS] -> [N]; [*BT] -> [M]
@@ -138,89 +149,93 @@ class Universal(EncoderDecoder["UniversalEncoder", "UniversalDecoder", PonderedM
         return self.encoder.block, self.decoder.block
 
     def start(self, memory: Memory) -> UniversalState:
-        """The state before the first target token: the source's keys and values, projected once."""
+        """See `Seq2Seq.start`; keys and values of the source are computed once, here."""
         cache = self.decoder.block.start(memory.states)
         return UniversalState((cache,) * self.decoder.depth.steps, memory.mask, position=0)
 
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], UniversalState]:
-        """Logits of the token that follows `token`; the same numbers as `decode` gives."""
+        """See `Seq2Seq.step`."""
         assert isinstance(state, UniversalState)
         x, steps = self.decoder.step(self.embed_token(token), state)
         # [B, 1, D] -> [B, D] -> [B, V]
         return self.project(x.squeeze(1)), UniversalState(steps, state.memory_mask, state.position + 1)
 
 
-class Repeated(nn.Module, Generic[Block]):
-    """One block, applied again and again; pre-norm needs one more norm at the end."""
+class RepeatedBlock(nn.Module, Generic[Block]):
+    """A block that is applied repeatedly, with a final norm in the case of pre-norm."""
 
     def __init__(
         self,
         block: Block,
-        signals: Signals,
+        coordinates: CoordinateEmbeddings,
         depth: FixedDepth | AdaptiveDepth,
         final_norm: nn.Module | None,
     ) -> None:
         super().__init__()
         self.block = block
-        self.signals = signals
+        self.coordinates = coordinates
         self.depth = depth
         self.final_norm = final_norm
 
-    def finished(self, pondered: Pondered) -> Pondered:
-        """The output normed, where a norm is left to do."""
-        return pondered if self.final_norm is None else replace(pondered, output=self.final_norm(pondered.output))
+    def apply_final_norm(self, result: DepthOutput) -> DepthOutput:
+        """Return `result` with its output normalised by the final norm, if there is one."""
+        return result if self.final_norm is None else replace(result, output=self.final_norm(result.output))
 
 
-class UniversalEncoder(Repeated[EncoderLayer]):
-    """The encoder block, over all positions of the source."""
+class UniversalEncoder(RepeatedBlock[EncoderLayer]):
+    """The encoder block, applied to all positions of the source."""
 
-    def forward(self, x: Float[Tensor, "B S D"], layout: Layout, offset: int = 0) -> Pondered:
-        """Transform the embedded source, whose first token is at position `offset`."""
-        positions, mask = layout.rows(self.signals.positions(x, offset)), AttentionMask.between(layout, layout)
+    def forward(self, x: Float[Tensor, "B S D"], layout: Layout, offset: int = 0) -> DepthOutput:
+        """Encode the embedded source, whose first token is at position `offset`."""
+        positions, mask = layout.rows(self.coordinates.positions(x, offset)), AttentionMask.between(layout, layout)
 
         def apply(state: Tensor, step: int) -> Tensor:
-            return self.block(self.signals(state, positions, step), mask)
+            return self.block(self.coordinates(state, positions, step), mask)
 
-        return self.finished(self.depth(layout.rows(x), apply, layout.real))
+        return self.apply_final_norm(self.depth(layout.rows(x), apply, layout.real))
 
 
-class UniversalDecoder(Repeated[DecoderLayer]):
-    """The decoder block, over all positions of the target or one at a time."""
+class UniversalDecoder(RepeatedBlock[DecoderLayer]):
+    """The decoder block, applied to all positions of the target or to one at a time."""
 
-    def forward(self, x: Float[Tensor, "B T D"], layout: Layout, memory: Memory, offset: int = 0) -> Pondered:
-        """Transform the embedded target, all positions at once; its first token is at position `offset`."""
-        memory = memory.beside(layout)
-        positions = layout.rows(self.signals.positions(x, offset))
+    def forward(self, x: Float[Tensor, "B T D"], layout: Layout, memory: Memory, offset: int = 0) -> DepthOutput:
+        """Decode the embedded target, all positions at once; its first token is at position `offset`."""
+        memory = memory.matching(layout)
+        positions = layout.rows(self.coordinates.positions(x, offset))
         mask, memory_mask = AttentionMask.past(layout), AttentionMask.between(layout, memory.layout)
 
         def apply(state: Tensor, step: int) -> Tensor:
-            return self.block(self.signals(state, positions, step), memory.rows, mask, memory_mask)
+            return self.block(self.coordinates(state, positions, step), memory.rows, mask, memory_mask)
 
-        return self.finished(self.depth(layout.rows(x), apply, layout.real))
+        return self.apply_final_norm(self.depth(layout.rows(x), apply, layout.real))
 
     def step(
         self, x: Float[Tensor, "B 1 D"], state: UniversalState
     ) -> tuple[Float[Tensor, "B 1 D"], tuple[LayerCache, ...]]:
-        """Transform one embedded target position."""
+        """Decode one embedded target position.
+
+        Returns:
+            The output, and the caches of all steps after this position.
+        """
         memory_mask = AttentionMask.padding(state.memory_mask)
-        positions = self.signals.positions(x, state.position)
+        positions = self.coordinates.positions(x, state.position)
         caches: list[LayerCache] = []
 
         def apply(h: Tensor, step: int) -> Tensor:
-            h = self.signals(h, positions, step)
+            h = self.coordinates(h, positions, step)
             h, cache = self.block.step(h, state.steps[step - 1], memory_mask, state.position)
             caches.append(cache)
             return h
 
-        pondered = self.depth(x, apply)
-        # A later position may take more steps than these took, and attends to their copies then.
+        result = self.depth(x, apply)
+        # A later position may need more steps than this one, and then attends to copies of this position's last state.
         for step in range(len(caches) + 1, self.depth.steps + 1):
-            copy = self.signals(pondered.state, positions, step)
-            caches.append(self._remember(copy, state.steps[step - 1], state.position))
-        return self.finished(pondered).output, tuple(caches)
+            last_state = self.coordinates(result.state, positions, step)
+            caches.append(self._append_to_cache(last_state, state.steps[step - 1], state.position))
+        return self.apply_final_norm(result).output, tuple(caches)
 
-    def _remember(self, x: Float[Tensor, "B 1 D"], cache: LayerCache, position: int) -> LayerCache:
-        """The cache with the keys and values of a position that halted before; the rest of the block is not needed."""
+    def _append_to_cache(self, x: Float[Tensor, "B 1 D"], cache: LayerCache, position: int) -> LayerCache:
+        """Append the keys and values of a position that has halted, without computing the rest of the block."""
 
         def append(y: Tensor) -> Tensor:
             nonlocal cache
@@ -228,14 +243,14 @@ class UniversalDecoder(Repeated[DecoderLayer]):
             cache = cache.extended(key, value)
             return y
 
-        # The residual knows whether its norm stands before the projections.
+        # The residual is needed because, with pre-norm, it normalises x before the projections.
         self.block.self_residual(x, append)
         return cache
 
 
 def build_universal(config: UniversalConfig) -> Universal:
     """Build and initialise the model that `config` describes."""
-    # Its parts are those of a Transformer of one layer, and are initialised like them.
+    # The parts are taken from a Transformer with one layer, with its initialisation.
     transformer = build_transformer(config.one_layer())
     encoder, decoder = transformer.encoder, transformer.decoder
     return Universal(
@@ -243,13 +258,13 @@ def build_universal(config: UniversalConfig) -> Universal:
         Embedding(transformer.target_embedding.tokens, None, config.dropout),
         UniversalEncoder(
             encoder.layers[0],
-            Signals(config.d_model, config.encoder_steps),
+            CoordinateEmbeddings(config.d_model, config.encoder_steps),
             _depth(config, config.encoder_steps),
             encoder.final_norm,
         ),
         UniversalDecoder(
             decoder.layers[0],
-            Signals(config.d_model, config.decoder_steps),
+            CoordinateEmbeddings(config.d_model, config.decoder_steps),
             _depth(config, config.decoder_steps),
             decoder.final_norm,
         ),

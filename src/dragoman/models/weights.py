@@ -1,7 +1,7 @@
-"""model.safetensors, read one tensor at a time and without torch; its matrices may be int8.
+"""Reading and writing of model.safetensors, one tensor at a time and without torch; matrices may be int8.
 
-A file may come from anybody. Its header is checked against what the model's settings list before a tensor is read, so
-that nothing is allocated whose size the file itself does not have.
+A file may come from an untrusted source. Before a tensor is read, the header is compared with the tensors that the
+settings of the model list, so that no memory is allocated beyond the size of the file itself.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from dragoman.models.config import ModelConfig
 from dragoman.models.shapes import TensorShape
 
 WEIGHTS_FILE = "model.safetensors"
-# Beside an int8 matrix stands what one unit of each of its rows is worth.
+# Suffix of the tensor with the scales of an int8 matrix, one for each row.
 SCALE = ".scale"
-# Enough for as many layers as the settings allow. Reading it takes up to 25 times its size.
+# Enough for the largest number of layers that the settings allow. Parsing needs up to 25 times as much memory.
 LARGEST_HEADER = 2 << 20
-# No trained weight comes near it. Larger ones overflow in one precision or for one sentence, and not in others.
+# Trained weights are far smaller. Larger weights overflow in some precisions or for some sentences only.
 LARGEST_WEIGHT = 2.0**63
 
-# By the names that the file has for them; NumPy has no bf16, the upper half of a float32.
+# NumPy types by safetensors' names of types. NumPy has no bf16, which is read as the upper half of a float32.
 _FLOATS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 _INT8: dict[str, np.dtype[Any]] = {"I8": np.dtype("i1")}
 _INT64: dict[str, np.dtype[Any]] = {"I64": np.dtype("<i8")}
@@ -40,24 +40,25 @@ Array = NDArray[Any]
 
 
 class WeightsFile:
-    """An open weights file, whose tensors are those that the model's settings list.
+    """An open weights file, which contains exactly the tensors that the settings of the model list.
 
-    names      of the weights, sorted
-    quantized  whether some matrix is stored as int8
+    Attributes:
+        names: names of the weights, sorted.
+        quantized: True if at least one matrix is stored as int8.
     """
 
-    def __init__(self, path: Path, file: BufferedReader, start: int, entries: Mapping[str, "_Entry"]) -> None:
+    def __init__(self, path: Path, file: BufferedReader, start: int, entries: Mapping[str, "_HeaderEntry"]) -> None:
         self._path, self._file, self._start, self._entries = path, file, start, entries
         scales = {name + SCALE for name, entry in entries.items() if entry.kind == "I8"}
         self.names = sorted(entries.keys() - scales)
         self.quantized = bool(scales)
 
     def read(self, name: str) -> Array:
-        """Return a tensor: float32, or int64 where it is a whole number.
+        """Return a tensor as float32, or as int64 if it is stored as int64.
 
         Raises:
-            FloatingPointError: when it has values that are not finite, or beyond `LARGEST_WEIGHT`.
-            ModelError: when the file has become shorter.
+            FloatingPointError: a value is not finite, or its magnitude is not below `LARGEST_WEIGHT`.
+            ModelError: the file was truncated after it was opened.
         """
         entry = self._entries[name]
         values: Array = np.empty(entry.shape, np.dtype(np.int64 if entry.kind in _INT64 else np.float32))
@@ -65,7 +66,7 @@ class WeightsFile:
         return values
 
     def read_into(self, name: str, values: Array) -> None:
-        """Read a tensor to where it is needed, without a copy; see `read`."""
+        """Read a tensor into the array `values`, without an intermediate copy where possible; see `read`."""
         entry = self._entries[name]
         assert values.shape == entry.shape
         assert values.flags.c_contiguous
@@ -78,11 +79,11 @@ class WeightsFile:
             values[...] = self._stored(name)
         else:
             dequantize(self._stored(name), self._stored(name + SCALE), out=values)
-        # Comparisons with NaN are false.
+        # Written so that NaN, for which comparisons are false, is rejected.
         if not (values.min(initial=0) > -LARGEST_WEIGHT and values.max(initial=0) < LARGEST_WEIGHT):
             raise FloatingPointError(
-                f"{self._path}: {name} has numbers that are not finite, or larger than any model's: its training "
-                "diverged, or the file is damaged"
+                f"{self._path}: {name} has values that are not finite or far too large: training diverged, or the file "
+                "is damaged"
             )
 
     def _stored(self, name: str) -> Array:
@@ -95,23 +96,29 @@ class WeightsFile:
         self._file.seek(self._start + self._entries[name].begin)
         buffer = values.reshape(-1).view(np.uint8).data
         if self._file.readinto(buffer) < len(buffer):
-            raise ModelError(f"{self._path} became shorter while it was read: give the same command again")
+            raise ModelError(f"{self._path} was changed while it was read: run the command again")
 
 
 def quantize(matrix: Array) -> tuple[Array, Array]:
-    """A matrix [N, K] as int8 in -127..127, and a scale for each row [N], its largest magnitude over 127.
+    """Return a matrix [N, K] as int8 in -127..127, and a scale for each row [N]: its largest magnitude / 127.
 
-    Symmetric and without calibration: nothing but the weights is looked at (per channel, Wu et al., "Integer
-    quantization for deep learning inference", 2020, section 3).
+    The quantization is symmetric, per row, and uses only the weights, without calibration data (per channel, Wu et al.,
+    "Integer quantization for deep learning inference", 2020, section 3).
+
+    Example:
+        >>> import numpy as np
+        >>> units, scale = quantize(np.array([[0.0, 0.5, -1.0]], dtype=np.float32))
+        >>> units.tolist()
+        [[0, 64, -127]]
     """
     scale = (np.abs(matrix).max(axis=1) / np.float32(127)).astype(np.float32)
-    # [N, K] / [N, 1]; a row of zeros stays one
+    # [N, K] / [N, 1]; a row of zeros is divided by 1
     units = matrix / np.where(scale > 0, scale, 1)[:, None]
     return np.rint(units).astype(np.int8), scale
 
 
 def dequantize(units: Array, scale: Array, out: Array) -> None:
-    """Write the float32 matrix that int8 units [N, K] and scales [N] stand for."""
+    """Write the float32 matrix represented by int8 units [N, K] and scales [N] into `out`."""
     # [N, K] * [N, 1] -> [N, K]
     with np.errstate(over="ignore", invalid="ignore"):
         np.multiply(units, scale[:, None], out=out)
@@ -119,139 +126,152 @@ def dequantize(units: Array, scale: Array, out: Array) -> None:
 
 @contextmanager
 def open_weights(directory: Path, config: ModelConfig) -> Iterator[WeightsFile]:
-    """Open the weights of a model directory, after checking that they are those of a model of these settings.
+    """Open the weights of a model directory, after checking that they belong to a model with these settings.
 
-    Names, shapes and types are compared with what the settings list, sizes with the file's, and its bytes with the
-    digest in its header.
+    Names, shapes and types are compared with the tensors that the settings list, sizes with the size of the file, and
+    the contents with the digest in the header.
+
+    Args:
+        directory: the model directory.
+        config: settings of the model.
 
     Raises:
-        ModelError: when the file is missing, damaged, or of another model.
+        ModelError: the file is missing or damaged, or belongs to a different model.
     """
     path = directory / WEIGHTS_FILE
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         try:
-            file = opened.enter_context(open_regular(path))
-            weights = _checked(file, path, config)
+            file = stack.enter_context(open_regular(path))
+            weights = _open_checked(file, path, config)
         except FileNotFoundError:
-            raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training wrote no model yet") from None
+            raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training has not written a model yet") from None
         except OSError as error:
             raise _damaged(path, reason_of(error)) from error
         yield weights
 
 
 def write_weights(path: Path, tensors: Mapping[str, Array]) -> None:
-    """Write tensors with the digest of their values in the file's own header, so that the two cannot part.
+    """Write tensors to a safetensors file, with the digest of their values in its header.
 
-    The digest stands alone there, as the order of several entries would be random.
+    The digest is the only metadata, because safetensors writes several entries in a random order.
+
+    Args:
+        path: the file, which is replaced atomically.
+        tensors: NumPy arrays by name.
     """
     plain = dict(tensors)
-    digest = hashlib.sha256(values_of(save(plain))).hexdigest()
+    digest = hashlib.sha256(_tensor_bytes(save(plain))).hexdigest()
     write_atomically(path, save(plain, metadata={"sha256": digest}))
 
 
-def values_of(data: bytes) -> memoryview:
-    """What follows the header of a safetensors file."""
+def _tensor_bytes(data: bytes) -> memoryview:
+    """Return the part of a safetensors file after its header."""
     return memoryview(data)[8 + int.from_bytes(data[:8], "little") :]
 
 
-class _Entry:
-    """A tensor as the header has it, which is known to be JSON only."""
+class _HeaderEntry:
+    """Type, shape and offsets of a tensor, from the header of the file.
+
+    Args:
+        value: the entry as parsed from JSON, not yet checked.
+    """
 
     def __init__(self, value: Any) -> None:
         if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
-            raise ValueError("its header has an entry that is not one of a tensor")
-        kind, sizes, places = value["dtype"], value["shape"], value["data_offsets"]
-        lists = isinstance(sizes, list) and isinstance(places, list) and len(places) == 2
+            raise ValueError("its header has an entry that does not describe a tensor")
+        kind, sizes, offsets = value["dtype"], value["shape"], value["data_offsets"]
+        lists = isinstance(sizes, list) and isinstance(offsets, list) and len(offsets) == 2
         if (
             not isinstance(kind, str)
             or not lists
-            or not all(type(number) is int and number >= 0 for number in (*sizes, *places))
+            or not all(type(number) is int and number >= 0 for number in (*sizes, *offsets))
         ):
-            raise ValueError("its header has a tensor whose type, shape or place cannot be read")
+            raise ValueError("its header has a tensor with an invalid type, shape or offset")
         self.kind = kind
         self.shape = tuple(sizes)
-        self.begin, self.end = places
+        self.begin, self.end = offsets
 
     def fits(self) -> bool:
-        """Return whether its place has the size that shape and type need."""
+        """Return True if the offsets agree with the shape and the type."""
         return self.end - self.begin == math.prod(self.shape) * _KINDS[self.kind].itemsize
 
 
-def _checked(file: BufferedReader, path: Path, config: ModelConfig) -> WeightsFile:
+def _open_checked(file: BufferedReader, path: Path, config: ModelConfig) -> WeightsFile:
     try:
         header, start = _read_header(file)
         digest = _digest(header.pop("__metadata__", {}))
-        entries = {name: _Entry(value) for name, value in header.items()}
-        _check_places(entries, os.fstat(file.fileno()).st_size - start)
+        entries = {name: _HeaderEntry(value) for name, value in header.items()}
+        _check_offsets(entries, os.fstat(file.fileno()).st_size - start)
     except ValueError as error:
         raise _damaged(path, error) from error
-    _compare(entries, path, config)
+    _compare_with_settings(entries, path, config)
     file.seek(start)
     if digest is not None and hashlib.file_digest(file, "sha256").hexdigest() != digest:
-        raise _damaged(path, "its bytes are not those that were written")
+        raise _damaged(path, "its contents do not match the digest in its header")
     return WeightsFile(path, file, start, entries)
 
 
 def _read_header(file: BufferedReader) -> tuple[dict[str, Any], int]:
-    """Return the header, and where the tensors begin."""
-    first = file.read(8)
-    length = int.from_bytes(first, "little")
-    if len(first) < 8 or length > os.fstat(file.fileno()).st_size - 8:
-        raise ValueError("it is cut off in its header")
+    """Return the header, and the offset of the first tensor."""
+    length_bytes = file.read(8)
+    length = int.from_bytes(length_bytes, "little")
+    if len(length_bytes) < 8 or length > os.fstat(file.fileno()).st_size - 8:
+        raise ValueError("its header is truncated")
     if length > LARGEST_HEADER:
-        raise ValueError(f"its header has {length:,} bytes, more than any model's ({LARGEST_HEADER:,})")
+        raise ValueError(f"its header has {length:,} bytes; at most {LARGEST_HEADER:,} are allowed")
     return parse_json_object(file.read(length)), 8 + length
 
 
 def _digest(metadata: Any) -> str | None:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise ValueError("its metadata are not a table of texts")
+        raise ValueError("its metadata are not a table of strings")
     return metadata.get("sha256")
 
 
-def _check_places(entries: Mapping[str, _Entry], size: int) -> None:
-    """Check that the tensors lie one behind the other and fill the file."""
+def _check_offsets(entries: Mapping[str, _HeaderEntry], size: int) -> None:
+    """Check that the tensors are contiguous and fill the file."""
     end = 0
     for entry in sorted(entries.values(), key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != end or entry.end < entry.begin:
-            raise ValueError("its tensors overlap, or there is something between them")
+            raise ValueError("its tensors overlap, or have gaps between them")
         end = entry.end
     if end != size:
-        raise ValueError(f"its header describes {end:,} bytes, but {size:,} follow it")
+        raise ValueError(f"its header describes {end:,} bytes, but {size:,} bytes follow")
 
 
-def _compare(entries: Mapping[str, _Entry], path: Path, config: ModelConfig) -> None:
-    """Check that the tensors are those that the settings list."""
-    left = dict(entries)
-    advice = "the two files are of different models: copy the directory anew"
+def _compare_with_settings(entries: Mapping[str, _HeaderEntry], path: Path, config: ModelConfig) -> None:
+    """Check that the tensors are exactly those that the settings list."""
+    remaining = dict(entries)
+    advice = "the two files belong to different models: copy the directory again"
     for tensor in config.tensors():
-        entry = left.pop(tensor.name, None)
+        entry = remaining.pop(tensor.name, None)
         if entry is None:
-            raise ModelError(f"{path} lacks {tensor.name}, which config.json asks for; {advice}")
+            raise ModelError(f"{path} lacks {tensor.name}, which config.json requires; {advice}")
         _check_kind(entry, tensor, path)
         if entry.shape != tensor.shape:
             raise ModelError(
-                f"{path}: {tensor.name} has shape {quoted(list(entry.shape))}, but config.json asks for "
+                f"{path}: {tensor.name} has shape {quoted(list(entry.shape))}, but config.json requires "
                 f"{list(tensor.shape)}; {advice}"
             )
         if not entry.fits():
-            raise _damaged(path, f"{tensor.name} does not have the size that its shape needs")
+            raise _damaged(path, f"the size of {tensor.name} does not match its shape")
         if entry.kind == "I8":
-            scale = left.pop(tensor.name + SCALE, None)
+            scale = remaining.pop(tensor.name + SCALE, None)
             if scale is None or scale.kind != "F32" or scale.shape != entry.shape[:1] or not scale.fits():
-                raise _damaged(path, f"{tensor.name} is int8 without a number in float32 for each of its rows")
-    if left:
-        raise ModelError(f"{path} has {len(left)} unknown weights, {quoted(min(left))} first; {advice}")
+                raise _damaged(path, f"{tensor.name} is int8, but has no float32 scale for each row")
+    if remaining:
+        raise ModelError(
+            f"{path} has {len(remaining)} unknown weights; the first is {quoted(min(remaining))}; {advice}"
+        )
 
 
-def _check_kind(entry: _Entry, tensor: TensorShape, path: Path) -> None:
+def _check_kind(entry: _HeaderEntry, tensor: TensorShape, path: Path) -> None:
     kinds = _INT64 if tensor.integer else _FLOATS | _INT8 if len(tensor.shape) == 2 else _FLOATS
     if entry.kind not in kinds:
         raise ModelError(
-            f"{path}: {tensor.name} is stored as {quoted(entry.kind)}, which cannot be read: save it as "
-            f"{' or '.join(kinds)}"
+            f"{path}: {tensor.name} has the unsupported type {quoted(entry.kind)}: save it as {' or '.join(kinds)}"
         )
 
 
 def _damaged(path: Path, reason: object) -> ModelError:
-    return ModelError(f"{path} is damaged: {reason}; copy it anew, or train again")
+    return ModelError(f"{path} is damaged: {reason}; copy it again, or train again")

@@ -46,12 +46,12 @@ def test_weights_are_of_what_is_real_and_never_nan() -> None:
 
 def test_additive_scores_of_some_positions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     attention = RecurrentAttention(AdditiveScore(6), 6).double()
-    source = attention.read(
+    source = attention.project_source(
         random(2, 5, 6), AttentionMask.padding(torch.tensor([[True] * 5, [True] * 3 + [False] * 2]))
     )
     u = random(2, 7, 6, seed=1)
     expected = attention.unroll(source, positions=7)(u)
-    monkeypatch.setattr(recurrent_attention, "ADDITIVE_AT_ONCE", 3 * source.keys.numel())
+    monkeypatch.setattr(recurrent_attention, "ADDITIVE_CHUNK", 3 * source.keys.numel())
     torch.testing.assert_close(attention.unroll(source, positions=7)(u), expected)
 
 

@@ -177,7 +177,7 @@ def test_memory_in_any_layout_and_order(variant: str) -> None:
     assert reordered.mask.equal(source_mask[order])
     expected = model.decode(target, memory, target_mask)[order][target_mask[order]]
     for target_layout in (Packed, Padded):
-        for other in (memory.beside(target_layout(target_mask)).reorder(order), reordered):
+        for other in (memory.matching(target_layout(target_mask)).reorder(order), reordered):
             decoded = model.decode_rows(target[order], target_layout(target_mask[order]), other)
             found = model.project(decoded.states)[target_mask[order]]
             torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
@@ -236,7 +236,7 @@ def test_the_settings_list_every_tensor_of_the_model(variant: str) -> None:
         ({"d_model": 0}, "d_model must be at least 1, not 0"),
         ({"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
         ({"dropout": -0.1}, "dropout"),
-        ({"target_vocabulary": 21}, "source has 20 subwords and target 21"),
+        ({"target_vocabulary": 21}, "20 subwords and the target vocabulary 21"),
     ],
 )
 def test_settings_that_cannot_be(architecture: str, changes: dict[str, Any], message: str) -> None:

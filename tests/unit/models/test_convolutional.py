@@ -64,7 +64,7 @@ def test_windows_by_hand() -> None:
     causal = [[0, 0, 1], [0, 1, 2], [1, 2, 3], [0, 0, 4]]
     for expected, is_causal in ((centred, False), (causal, True)):
         for layout in (Padded(real), Packed(real)):
-            assert Windows(layout, 3, causal=is_causal).of(layout.rows(x))[layout.real].tolist() == expected
+            assert Windows(layout, 3, causal=is_causal).gather(layout.rows(x))[layout.real].tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_one_product_of_windows_is_a_convolution(width: int, causal: bool, kind:
     x = torch.randn(4, 6, 5, dtype=torch.float64, requires_grad=True)
     kernel = torch.randn(8, width, 5, dtype=torch.float64, requires_grad=True)
     layout = kind(real)
-    found = (Windows(layout, width, causal=causal).of(layout.rows(x)) @ kernel.flatten(1).t())[layout.real]
+    found = (Windows(layout, width, causal=causal).gather(layout.rows(x)) @ kernel.flatten(1).t())[layout.real]
 
     zeroed = (x * real.unsqueeze(-1)).transpose(1, 2)
     before = width - 1 if causal else width // 2
@@ -129,7 +129,7 @@ def test_count_by_hand() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel_width": 4}, "kernel_width must be odd, to have a middle, not 4"),
+        ({"kernel_width": 4}, "kernel_width must be odd, so that a window has a centre, not 4"),
         ({"kernel_width": 0}, "kernel_width must be at least 1"),
         ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
         ({"decoder_layers": -1}, "decoder_layers"),
@@ -244,14 +244,14 @@ def test_embeddings_are_token_and_position() -> None:
 
 def test_sequences_beyond_the_learned_positions() -> None:
     model = build(max_positions=6).eval()
-    with pytest.raises(UserError, match="a sequence of 7 positions, but only 6 were learned"):
+    with pytest.raises(UserError, match="a sequence has 7 positions, but the model has learned only 6"):
         logits(model, tokens(1, 7), tokens(1, 5))
-    with pytest.raises(UserError, match="a sequence of 7 positions"):
+    with pytest.raises(UserError, match="a sequence has 7 positions"):
         logits(model, tokens(1, 5), tokens(1, 7))
     state = model.start(model.encode(tokens(1, 3), torch.ones(1, 3, dtype=torch.bool)))
     for token in tokens(6, 1):
         _, state = model.step(token, state)
-    with pytest.raises(UserError, match="a sequence of 7 positions"):
+    with pytest.raises(UserError, match="a sequence has 7 positions"):
         model.step(tokens(1, 1)[0], state)
 
 

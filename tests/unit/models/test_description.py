@@ -71,8 +71,8 @@ ESCAPES = "a\nError: all is well\x1b[2J\u202e\ud800"
         ({"trained_length": 2**31}, "trained_length must be at least 1 and at most 131,072, not 2147483648"),
         ({"trained_length": float("inf")}, "expected a whole number, got inf"),
         ({"trained_length": 10**400}, "trained_length must be"),
-        ({"format": 3}, "format 3 is not one that this version reads"),
-        ({"format": -1}, "format -1 is not one"),
+        ({"format": 3}, "format 3 is not supported"),
+        ({"format": -1}, "format -1 is not supported"),
         ({"format": 10**400}, "format 1000"),
         ({"format": "2"}, "expected a whole number"),
         ({"format": None}, "expected a whole number"),
@@ -191,9 +191,7 @@ def test_a_copy_takes_what_belongs_to_a_model_and_nothing_else(directory: Path, 
     for name in ("README.md", "metrics.json", "tokenizer.model", ALIGNMENT_FILE):
         (directory / name).unlink(missing_ok=True)
         (directory / name).symlink_to(tmp_path / "secret")
-        with pytest.raises(
-            ModelError, match=rf"{name} cannot be copied: it is a symbolic link; copy the directory anew"
-        ):
+        with pytest.raises(ModelError, match=rf"cannot copy .*{name}: it is a symbolic link; copy the directory again"):
             quantize_model(directory, tmp_path / "other")
         assert not (tmp_path / "other").exists()
         (directory / name).unlink()
@@ -224,7 +222,7 @@ def test_an_end_between_file_and_list_spoils_that_file_alone(directory: Path, mo
             add_file(directory, SHORTLIST_FILE, b"other")
     assert (directory / SHORTLIST_FILE).read_bytes() == b"other"
     load_model(directory)
-    with pytest.raises(ModelError, match=r"shortlist\.safetensors cannot be copied: its bytes are not those"):
+    with pytest.raises(ModelError, match=r"cannot copy .*shortlist\.safetensors: its bytes are not those"):
         quantize_model(directory, directory.with_name("out"))
     add_file(directory, SHORTLIST_FILE, b"other")
     quantize_model(directory, directory.with_name("out"))

@@ -98,8 +98,8 @@ def test_count_by_hand(cell: str, gates: int, parts: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"attention": "none"}, "input_feeding feeds the attention's outcome back"),
-        ({"d_model": 15}, "even for an encoder of two directions, not 15"),
+        ({"attention": "none"}, "input_feeding needs an attention, but attention = 'none'"),
+        ({"d_model": 15}, "even for a bidirectional encoder, not 15"),
         ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
         ({"decoder_layers": 0}, "decoder_layers"),
     ],
@@ -234,15 +234,15 @@ def test_the_attentional_state_is_fed() -> None:
     model = variant_in_float64("default")
     memory = model.encode(tokens(2, 5), torch.ones(2, 5, dtype=torch.bool))
     state = model.start(memory)
-    assert state.fed.eq(0).all()
+    assert state.attentional.eq(0).all()
     x = model.target_embedding(tokens(2, 1))
     attentional, after = model.decoder.unroll(x, state)
-    assert after.fed.equal(attentional[:, 0])
-    _, unfed = model.decoder.unroll(x, replace(after, fed=torch.zeros_like(after.fed)))
+    assert after.attentional.equal(attentional[:, 0])
+    _, unfed = model.decoder.unroll(x, replace(after, attentional=torch.zeros_like(after.attentional)))
     _, fed = model.decoder.unroll(x, after)
-    assert not fed.fed.allclose(unfed.fed)
+    assert not fed.attentional.allclose(unfed.attentional)
     without = build(input_feeding=False)
-    assert without.start(memory_of(without)).fed.shape == (2, 0)
+    assert without.start(memory_of(without)).attentional.shape == (2, 0)
 
 
 def test_memory_reorders_with_its_final_states() -> None:
@@ -319,8 +319,8 @@ def test_what_is_fed_back_is_whole() -> None:
     model.encoder.eval()
     x, start = model.target_embedding(tokens(2, 5)), model.start(memory_of(model))
     (_, one), (_, other) = model.decoder.unroll(x, start), model.decoder.unroll(x, start)
-    assert one.fed.equal(other.fed)
-    assert one.fed.ne(0).all()
+    assert one.attentional.equal(other.attentional)
+    assert one.attentional.ne(0).all()
 
 
 @pytest.mark.parametrize("variant", ["default", "lstm, one vector", "lstm, additive", "gru, dot"])

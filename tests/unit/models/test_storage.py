@@ -214,7 +214,7 @@ def edit(directory: Path, changes: dict[str, Any], model: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("changes", "model", "message"),
     [
-        ({"format": 3}, {}, "format 3 is not one that this version reads"),
+        ({"format": 3}, {}, "format 3 is not supported"),
         ({"architecture": "oracle"}, {}, "unknown architecture 'oracle'"),
         ({"trained_length": 0}, {}, "trained_length must be at least 1"),
         ({"trained_length": "40"}, {}, "trained_length.*whole number"),
@@ -247,13 +247,13 @@ def test_a_missing_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"encoder_layers": 2}, r"lacks encoder\.layers\.1\.self_attention\.query\.weight, which config.json asks for"),
+        ({"encoder_layers": 2}, r"lacks encoder\.layers\.1\.self_attention\.query\.weight, which config.json requires"),
         ({"encoder_layers": 250, "decoder_layers": 250}, r"lacks encoder\.layers\.1\."),
         ({"tied_embeddings": "none"}, r"lacks target_embedding\.tokens\.weight"),
         ({"activation": "geglu"}, r"lacks .*gate\.weight"),
-        ({"norm": "rms"}, "has 5 unknown weights, .*norm.bias' first"),
-        ({"d_ff": 17}, r"has shape \[16, 8\], but config.json asks for \[17, 8\]"),
-        ({"source_vocabulary": 13, "target_vocabulary": 13}, r"has shape \[12, 8\], .* asks for \[13, 8\]"),
+        ({"norm": "rms"}, "has 5 unknown weights; the first is .*norm.bias'"),
+        ({"d_ff": 17}, r"has shape \[16, 8\], but config.json requires \[17, 8\]"),
+        ({"source_vocabulary": 13, "target_vocabulary": 13}, r"has shape \[12, 8\], .* requires \[13, 8\]"),
     ],
 )
 def test_weights_and_config_of_different_models(tmp_path: Path, model: dict[str, Any], message: str) -> None:
@@ -268,7 +268,7 @@ def test_a_weight_too_many(tmp_path: Path) -> None:
     write(tmp_path)
     tensors = load_file(tmp_path / WEIGHTS_FILE)
     save_file({**tensors, "stowaway": torch.zeros(1)}, tmp_path / WEIGHTS_FILE)
-    with pytest.raises(UserError, match="has 1 unknown weights, 'stowaway' first"):
+    with pytest.raises(UserError, match="has 1 unknown weights; the first is 'stowaway'"):
         load_model(tmp_path)
 
 

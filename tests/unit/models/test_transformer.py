@@ -136,12 +136,12 @@ def test_presets() -> None:
     [
         ({"heads": 3}, "3 does not divide 16"),
         ({"d_model": 15, "heads": 3}, "even"),
-        ({"d_model": 18, "heads": 6, "positions": "rotary"}, "even d_k, or d_model / heads without one, not 3"),
+        ({"d_model": 18, "heads": 6, "positions": "rotary"}, "even d_k .*, not 3"),
         ({"d_k": 7, "positions": "rotary"}, "even d_k"),
         ({"d_k": 0}, "d_k must be at least 1, not 0"),
         ({"max_distance": 0}, "max_distance must be at least 1, not 0"),
         ({"random_positions": -1}, "random_positions must be at least 0, not -1"),
-        ({"random_positions": 9, "positions": "learned"}, "needs sinusoidal positions, but they are 'learned'"),
+        ({"random_positions": 9, "positions": "learned"}, "needs sinusoidal positions, but positions = 'learned'"),
         ({"encoder_layers": 0}, "encoder_layers must be at least 1, not 0"),
         ({"decoder_layers": -1}, "decoder_layers"),
         ({"d_ff": 0}, "d_ff"),
@@ -379,12 +379,12 @@ def test_every_weight_learns(changes: dict[str, Any], tied: str) -> None:
 @pytest.mark.parametrize("positions", ["learned", "one-hot"])
 def test_a_target_beyond_the_learned_positions(positions: str) -> None:
     model = build(positions=positions, max_positions=6).eval()
-    with pytest.raises(ValueError, match="a sequence of 7 positions, but only 6 were learned"):
+    with pytest.raises(ValueError, match="a sequence has 7 positions, but the model has learned only 6"):
         logits(model, tokens(1, 7), tokens(1, 5))
     state = model.start(model.encode(tokens(1, 3), torch.ones(1, 3, dtype=torch.bool)))
     for token in tokens(6, 1):
         _, state = model.step(token, state)
-    with pytest.raises(ValueError, match="a sequence of 7 positions"):
+    with pytest.raises(ValueError, match="a sequence has 7 positions"):
         model.step(tokens(1, 1)[0], state)
 
 

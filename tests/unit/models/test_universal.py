@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.layers.halting import AdaptiveDepth, FixedDepth, Pondered
-from dragoman.layers.signals import Signals
+from dragoman.layers.halting import AdaptiveDepth, FixedDepth, DepthOutput
+from dragoman.layers.coordinate_embeddings import CoordinateEmbeddings
 from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.universal import Universal, UniversalState, build_universal
 from tests.support.variants.universal import VARIANTS
@@ -91,7 +91,7 @@ def test_steps_share_their_weights(halting: str) -> None:
         ({"halting_threshold": 0.0}, "halting_threshold must be between 0 and 1, not 0.0"),
         ({"halting_threshold": 1.0}, "halting_threshold"),
         ({"halting_threshold": math.nan}, "halting_threshold"),
-        ({"ponder_weight": -0.1}, "ponder_weight must be 0 or more, and finite, not -0.1"),
+        ({"ponder_weight": -0.1}, "ponder_weight must be finite and at least 0, not -0.1"),
         ({"ponder_weight": math.nan}, "ponder_weight"),
         ({"ponder_weight": math.inf}, "ponder_weight"),
         ({"random_positions": -1}, "random_positions"),
@@ -107,7 +107,7 @@ def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
 
 def test_signals_by_hand() -> None:
     """Position 5 at step 3."""
-    signals = Signals(6, steps=4)
+    signals = CoordinateEmbeddings(6, steps=4)
     x = torch.zeros(2, 3, 6)
     found = signals(x, signals.positions(x, offset=4), 3)[1, 1]
     expected = [f(5 / 10_000 ** (j / 3)) + f(3 / 10_000 ** (j / 3)) for j in range(3) for f in (math.sin, math.cos)]
@@ -123,7 +123,7 @@ def test_every_step_has_the_signals() -> None:
     model.encode(tokens, torch.ones_like(tokens, dtype=torch.bool))
     assert len(seen) == 4
     state = 4 * model.source_embedding.tokens.weight[tokens[0]]
-    signals = model.encoder.signals
+    signals = model.encoder.coordinates
     for step, (given, made) in enumerate(seen, start=1):
         # Rows [N, D], the real ones first.
         torch.testing.assert_close(given[:3], signals(state, signals.positions(state.unsqueeze(0), 0)[0], step))
@@ -329,7 +329,7 @@ def test_halting_is_in_single_precision_under_autocast() -> None:
     depth = depth_of()
     state = torch.randn(2, 3, 3).bfloat16()
     expected = (state.float() @ depth.halting.weight[0] + depth.halting.bias).sigmoid()
-    seen: list[Pondered] = []
+    seen: list[DepthOutput] = []
     with torch.autocast("cpu", torch.bfloat16):
         found = depth.probability(state)
         seen.append(depth(state, lambda y, step: y + step))
@@ -345,7 +345,7 @@ def test_halting_is_in_single_precision_under_autocast() -> None:
 def offsets(model: Universal, seed: int) -> list[int]:
     """Where source and target of a training batch start."""
     found: list[int] = []
-    for signals in (model.encoder.signals, model.decoder.signals):
+    for signals in (model.encoder.coordinates, model.decoder.coordinates):
         signals.sinusoidal.register_forward_hook(lambda module, inputs, output: found.append(inputs[1]))
     torch.manual_seed(seed)
     model(*batch())

@@ -156,8 +156,8 @@ def test_weights_that_do_not_fit_the_settings_are_refused(tmp_path: Path) -> Non
     name = "decoder.layers.1.memory_attention.key.weight"
     for changed, message in (
         ({key: value for key, value in tensors.items() if key != name}, f"lacks {name}"),
-        ({**tensors, name: torch.zeros(32, 31)}, r"has shape \[32, 31\], but config.json asks for \[32, 32\]"),
-        ({**tensors, "stowaway": torch.zeros(1)}, "1 unknown weights, 'stowaway' first"),
+        ({**tensors, name: torch.zeros(32, 31)}, r"has shape \[32, 31\], but config.json requires \[32, 32\]"),
+        ({**tensors, "stowaway": torch.zeros(1)}, "1 unknown weights; the first is 'stowaway'"),
     ):
         save_file(changed, tmp_path / WEIGHTS_FILE)
         with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""The settings of the models, a file for each architecture, with its presets; none of them needs torch.
+"""The settings and presets of the models, one file for each architecture; this package does not import torch.
 
 `models/registry.py` lists the architectures.
 """
@@ -14,13 +14,17 @@ TiedEmbeddings = Literal["three-way", "two-way", "none"]
 
 @runtime_checkable
 class ModelConfig(Protocol):
-    """What every architecture's settings have: a frozen dataclass, checked when it is made, saved as config.json.
+    """Interface of the settings of an architecture.
 
-    source_vocabulary, target_vocabulary  sizes in subwords
-    d_model                               width of the embeddings
-    dropout                               probability of dropping a feature in training
-    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
-                                          "two-way" (target and output), or "none"
+    An implementation is a frozen dataclass that checks its values when it is created. It is saved in config.json.
+
+    Attributes:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        d_model: width of the embeddings.
+        dropout: probability of dropping a feature in training.
+        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
+            and output), or "none".
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -41,7 +45,7 @@ class ModelConfig(Protocol):
     def tied_embeddings(self) -> TiedEmbeddings: ...
 
     def shape(self) -> str:
-        """Return the sizes in a few words."""
+        """Return a short text with the sizes of the model."""
 
     def tensors(self) -> Iterator[TensorShape]:
-        """Yield every tensor of the model, as `model.safetensors` has it."""
+        """Yield every tensor of the model, as stored in model.safetensors."""

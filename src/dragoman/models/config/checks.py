@@ -1,12 +1,13 @@
-"""Checks that the settings of several architectures share; each raises SettingsError with what is wrong."""
+"""Checks shared by the settings of the architectures; each raises SettingsError if a value is invalid."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from dragoman.errors import SettingsError, quoted
 
-# The largest value of each size: beyond what anybody trains, and within what can be computed. Most sizes cost no more
-# than the weights that they ask for, but steps, positions and lengths would cost time and memory that no file shows.
+# The largest allowed value of each setting: larger than any practical model, and small enough to compute with. The cost
+# of most settings is visible in the size of the weights file, but steps, positions and lengths can need much time and
+# memory with a small file.
 LARGEST = {
     "source_vocabulary": 1 << 24,
     "target_vocabulary": 1 << 24,
@@ -23,18 +24,18 @@ LARGEST = {
     "max_distance": 1 << 20,
     "random_positions": 1 << 17,
 }
-# Of a size that is not in the table.
+# The largest allowed value of a setting that is not in the table.
 LARGEST_OTHER = (1 << 31) - 1
 
 
 def check_sizes(config: Any, names: Sequence[str]) -> None:
-    """Check whole numbers that must be 1 or more, and not beyond `LARGEST`."""
+    """Check that the settings `names` are at least 1, and at most as large as `LARGEST` allows."""
     for name in names:
         check_size(name, getattr(config, name))
 
 
 def check_size(name: str, value: int, *, least: int = 1) -> None:
-    """Check that a whole number is at least `least`, and not beyond `LARGEST`."""
+    """Check that the setting `name` is at least `least`, and at most as large as `LARGEST` allows."""
     if value < least:
         raise SettingsError(f"{name} must be at least {least}, not {quoted(value)}")
     most = LARGEST.get(name, LARGEST_OTHER)
@@ -43,14 +44,14 @@ def check_size(name: str, value: int, *, least: int = 1) -> None:
 
 
 def check_probabilities(config: Any, names: Sequence[str]) -> None:
-    """Check probabilities of dropping something: in [0, 1)."""
+    """Check that the dropout probabilities `names` are at least 0 and below 1."""
     for name in names:
         if not 0 <= getattr(config, name) < 1:
             raise SettingsError(f"{name} must be in [0, 1), not {getattr(config, name)}")
 
 
 def check_heads(config: Any) -> None:
-    """Check that heads of one width fill d_model, and that d_model is even, as sinusoidal positions are pairs."""
+    """Check that d_model is a multiple of the number of heads, and even, as sinusoidal positions require."""
     if config.d_model % config.heads:
         raise SettingsError(f"heads must divide d_model, but {config.heads} does not divide {config.d_model}")
     if config.d_model % 2:
@@ -58,15 +59,15 @@ def check_heads(config: Any) -> None:
 
 
 def check_random_positions(config: Any) -> None:
-    """Check the number of positions at which a batch may begin."""
+    """Check the number of positions at which a batch may start."""
     check_size("random_positions", config.random_positions, least=0)
 
 
 def check_tied_embeddings(config: Any) -> None:
-    """Check that three tied embeddings have one joint vocabulary."""
+    """Check that both vocabularies have the same size if all three matrices are tied."""
     if config.tied_embeddings == "three-way" and config.source_vocabulary != config.target_vocabulary:
         raise SettingsError(
-            "tied_embeddings = 'three-way' needs one joint vocabulary, but source has "
-            f"{config.source_vocabulary} subwords and target {config.target_vocabulary}: "
+            "tied_embeddings = 'three-way' needs one joint vocabulary, but the source vocabulary has "
+            f"{config.source_vocabulary} subwords and the target vocabulary {config.target_vocabulary}: "
             "use 'two-way', or a joint tokenizer"
         )

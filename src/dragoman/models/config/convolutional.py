@@ -12,16 +12,20 @@ from dragoman.models.shapes import TensorShape, linear, table, vocabulary, withi
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionalConfig:
-    """The convolutional encoder-decoder ("ConvS2S", Gehring et al. 2017).
+    """Settings of the convolutional encoder-decoder ("ConvS2S", Gehring et al. 2017).
 
-    source_vocabulary, target_vocabulary  sizes in subwords
-    encoder_layers, decoder_layers        blocks; each of the decoder's has an attention of its own
-    d_model                               width of embeddings and of the blocks
-    kernel_width                          tokens that a convolution sees; odd
-    max_positions                         position embeddings: no sequence is longer
-    dropout                               on embeddings, on the input of every convolution, and on the decoder's output
-    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
-                                          "two-way" (target and output), or "none"
+    Attributes:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        encoder_layers: number of encoder blocks.
+        decoder_layers: number of decoder blocks, each with an attention.
+        d_model: width of embeddings and blocks.
+        kernel_width: number of tokens in the window of a convolution; odd.
+        max_positions: number of learned positions, which is the length of the longest sequence.
+        dropout: probability of dropping a feature of the embeddings, of the input of a convolution, or of the decoder's
+            output.
+        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
+            and output), or "none".
     """
 
     source_vocabulary: int
@@ -49,11 +53,11 @@ class ConvolutionalConfig:
         )
         check_probabilities(self, ("dropout",))
         if self.kernel_width % 2 == 0:
-            raise SettingsError(f"kernel_width must be odd, to have a middle, not {self.kernel_width}")
+            raise SettingsError(f"kernel_width must be odd, so that a window has a centre, not {self.kernel_width}")
         check_tied_embeddings(self)
 
     def shape(self) -> str:
-        """The sizes in a few words."""
+        """Return a short text with the sizes of the model."""
         return (
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder blocks, d_model {self.d_model}, "
             f"kernels of {self.kernel_width} tokens"
@@ -73,12 +77,13 @@ class ConvolutionalConfig:
             yield from within(f"{block}.attention.query", linear(D, D, bias=True))
 
 
-# By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
+# For each preset, the settings that differ from the defaults. A preset has about as many parameters as the preset of
+# the Transformer with the same name.
 PRESETS: dict[str, dict[str, Any]] = {
-    # For tests and first steps.
+    # For tests and first experiments.
     "tiny": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64},
     # For a laptop.
     "small": {"encoder_layers": 5, "decoder_layers": 5, "d_model": 272},
-    # Eight blocks on each side, each of the decoder's with an attention of its own.
+    # Eight encoder blocks and eight decoder blocks.
     "base": {"d_model": 640},
 }

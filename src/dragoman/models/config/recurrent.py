@@ -12,21 +12,23 @@ from dragoman.models.shapes import TensorShape, linear, vocabulary, within
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig:
-    """The recurrent encoder-decoder (Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015).
+    """Settings of the recurrent encoder-decoder (Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015).
 
-    source_vocabulary, target_vocabulary  sizes in subwords
-    cell                                  "lstm" or "gru"
-    encoder_layers, decoder_layers        N
-    bidirectional                         the encoder reads both ways; each direction is d_model / 2 wide
-    d_model                               width of embeddings and of the decoder's states
-    attention                             scores of a state u and a source position v: "dot" uᵀv, "general" uᵀWv,
-                                          "additive" wᵀtanh(Uu + Vv); "none": for each layer, one vector is all that
-                                          the decoder gets of the source
-    input_feeding                         the attention's outcome at a position is part of the next one's input; the
-                                          decoder's positions are then computed one after the other in training, too
-    dropout                               on embeddings, between layers, and on the output
-    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
-                                          "two-way" (target and output), or "none"
+    Attributes:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        cell: "lstm" or "gru".
+        encoder_layers: number of encoder layers.
+        decoder_layers: number of decoder layers.
+        bidirectional: True if the encoder has two directions, each of width d_model / 2.
+        d_model: width of embeddings and of the decoder's states.
+        attention: attention score of a decoder state u and an encoder state v: "dot" uᵀv, "general" uᵀWv or "additive"
+            wᵀtanh(Uu + Vv). "none": no attention; the decoder receives only one vector of the source for each layer.
+        input_feeding: True if the attentional state at a position is part of the input at the next position. The
+            decoder's positions are then computed one after another in training, too.
+        dropout: probability of dropping a feature of the embeddings, between layers, or of the output.
+        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
+            and output), or "none".
     """
 
     source_vocabulary: int
@@ -45,13 +47,13 @@ class RecurrentConfig:
         check_sizes(self, ("source_vocabulary", "target_vocabulary", "encoder_layers", "decoder_layers", "d_model"))
         check_probabilities(self, ("dropout",))
         if self.bidirectional and self.d_model % 2:
-            raise SettingsError(f"d_model must be even for an encoder of two directions, not {self.d_model}")
+            raise SettingsError(f"d_model must be even for a bidirectional encoder, not {self.d_model}")
         if self.input_feeding and self.attention == "none":
-            raise SettingsError("input_feeding feeds the attention's outcome back: it needs an attention, not 'none'")
+            raise SettingsError("input_feeding needs an attention, but attention = 'none': set input_feeding = false")
         check_tied_embeddings(self)
 
     def shape(self) -> str:
-        """The sizes in a few words."""
+        """Return a short text with the sizes of the model."""
         directions = "two-way" if self.bidirectional else "one-way"
         attention = "no attention" if self.attention == "none" else f"{self.attention} attention"
         feeding = " with input feeding" if self.input_feeding else ""
@@ -69,7 +71,7 @@ class RecurrentConfig:
                 width = D // 2 if self.bidirectional else D
                 yield from within(f"encoder.layers.{i}.{direction}.kernel", self._layer(D, width))
         for i in range(self.decoder_layers):
-            # Beside the first layer's input is what is fed back.
+            # With input feeding, the first layer's input includes the attentional state.
             inputs = 2 * D if self.input_feeding and i == 0 else D
             yield from within(f"decoder.layers.{i}.kernel", self._layer(inputs, D))
         for i in range(self.decoder_layers):
@@ -93,12 +95,13 @@ class RecurrentConfig:
             yield from within("vector", linear(1, self.d_model, bias=False))
 
 
-# By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
+# For each preset, the settings that differ from the defaults. A preset has about as many parameters as the preset of
+# the Transformer with the same name.
 PRESETS: dict[str, dict[str, Any]] = {
-    # For tests and first steps.
+    # For tests and first experiments.
     "tiny": {"d_model": 64},
     # For a laptop.
     "small": {"d_model": 352},
-    # Two bidirectional and two decoding layers of LSTM with general attention and input feeding.
+    # Two bidirectional LSTM encoder layers and two LSTM decoder layers, with general attention and input feeding.
     "base": {"d_model": 1024},
 }

@@ -15,30 +15,43 @@ from dragoman.models.config.checks import (
 )
 from dragoman.models.shapes import TensorShape, linear, table, vocabulary, within
 
-# What layer and RMS norms add to the variance: the reference implementation's (tensor2tensor).
+# Added to the variance in layer and RMS normalisation, as in the reference implementation (tensor2tensor).
 NORM_EPSILON = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """The encoder-decoder Transformer. Defaults are the paper's base model (Vaswani et al. 2017).
+    """Settings of the encoder-decoder Transformer. Defaults are the paper's base model (Vaswani et al. 2017).
 
-    source_vocabulary, target_vocabulary  sizes in subwords
-    encoder_layers, decoder_layers        N
-    d_model, heads, d_ff                  widths; heads divides d_model, and a head's values are d_model / heads wide
-    d_k                                   width of a head's queries and keys; None: d_model / heads
-    dropout                               P_drop, on sub-layer outputs and embeddings
-    attention_dropout, activation_dropout on attention weights and inside the feed-forward network
-    norm_placement                        "post" as in the paper, or "pre"
-    norm                                  "layer", "rms", or "batch" (over tokens)
-    activation                            "relu", "gelu", or gated: "geglu", "swiglu"
-    positions                             "sinusoidal"; "learned" or "one-hot" (both up to max_positions); "rotary";
-                                          "relative" (by distance, beyond max_distance all alike); or "none"
-    random_positions                      in training, a batch starts at a random position below this, so that
-                                          positions beyond those of the corpus are known; 0 is off; sinusoidal only
-    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
-                                          "two-way" (target and output), or "none"
-    attention_bias                        biases in the attention projections
+    Attributes:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        encoder_layers: N, number of encoder layers.
+        decoder_layers: N, number of decoder layers.
+        d_model: width of embeddings and layers.
+        heads: number of heads; divides d_model. The values of a head have width d_model / heads.
+        d_ff: width of the hidden layer of the feed-forward network.
+        d_k: width of a head's queries and keys; None for d_model / heads.
+        dropout: P_drop, probability of dropping an element of sub-layer outputs and embeddings.
+        attention_dropout: probability of dropping an attention weight.
+        activation_dropout: probability of dropping an element inside the feed-forward network.
+        norm_placement: "post" as in the paper, or "pre".
+        norm: "layer", "rms", or "batch" (over tokens).
+        activation: "relu", "gelu", or gated: "geglu", "swiglu".
+        positions: "sinusoidal"; "learned" or "one-hot" (both for at most max_positions); "rotary"; "relative" (by
+            distance); or "none".
+        max_positions: number of learned or one-hot positions, which is the length of the longest sequence.
+        max_distance: largest distance with its own vector; larger distances share its vector. Relative positions only.
+        random_positions: in training, a batch starts at a random position below this, so that training covers positions
+            beyond the longest sentence of the corpus. 0 disables it. Sinusoidal positions only.
+        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
+            and output), or "none".
+        attention_bias: True if the attention projections have biases.
+
+    Example:
+        >>> config = TransformerConfig(source_vocabulary=8000, target_vocabulary=8000, d_model=256, heads=4, d_ff=1024)
+        >>> config.key_width
+        64
     """
 
     source_vocabulary: int
@@ -82,12 +95,10 @@ class TransformerConfig:
         check_probabilities(self, ("dropout", "attention_dropout", "activation_dropout"))
         check_heads(self)
         if self.positions == "rotary" and self.key_width % 2:
-            raise SettingsError(
-                f"rotary positions need an even d_k, or d_model / heads without one, not {self.key_width}"
-            )
+            raise SettingsError(f"rotary positions need an even d_k (default: d_model / heads), not {self.key_width}")
         check_random_positions(self)
         if self.random_positions and self.positions != "sinusoidal":
-            raise SettingsError(f"random_positions needs sinusoidal positions, but they are {self.positions!r}")
+            raise SettingsError(f"random_positions needs sinusoidal positions, but positions = {self.positions!r}")
         check_tied_embeddings(self)
 
     @property
@@ -96,7 +107,7 @@ class TransformerConfig:
         return self.d_model // self.heads if self.d_k is None else self.d_k
 
     def shape(self) -> str:
-        """The sizes in a few words."""
+        """Return a short text with the sizes of the model."""
         d_k = "" if self.d_k is None else f"d_k {self.d_k}, "
         return (
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder layers, d_model {self.d_model}, "
@@ -116,7 +127,7 @@ class TransformerConfig:
             yield from within(f"{stack}.final_norm", self.final_norm())
 
     def encoder_layer(self) -> Iterator[TensorShape]:
-        """Yield the tensors of one layer."""
+        """Yield the tensors of one encoder layer."""
         yield from within("self_attention", self._attention())
         if self.positions == "relative":
             yield from within("self_attention.relative.embedding", table(2 * self.max_distance + 1, self.key_width))
@@ -125,10 +136,10 @@ class TransformerConfig:
             yield from within(f"{residual}.norm", self._norm())
 
     def decoder_layer(self) -> Iterator[TensorShape]:
-        """Yield the tensors of one layer."""
+        """Yield the tensors of one decoder layer."""
         yield from within("self_attention", self._attention())
         if self.positions == "relative":
-            # A target position sees none after it.
+            # A target position does not attend to later positions, which therefore have no vectors.
             yield from within("self_attention.relative.embedding", table(self.max_distance + 1, self.key_width))
         yield from within("memory_attention", self._attention())
         yield from within("feed_forward", self._feed_forward())
@@ -136,7 +147,7 @@ class TransformerConfig:
             yield from within(f"{residual}.norm", self._norm())
 
     def final_norm(self) -> Iterator[TensorShape]:
-        """Yield the tensors of the norm behind the last layer."""
+        """Yield the tensors of the norm after the last layer."""
         if self.norm_placement == "pre":
             yield from self._norm()
 
@@ -172,9 +183,9 @@ class TransformerConfig:
             yield TensorShape("num_batches_tracked", (), integer=True)
 
 
-# By name, what differs from the defaults, which are the paper's base model.
+# For each preset, the settings that differ from the defaults, which are the paper's base model.
 PRESETS: dict[str, dict[str, Any]] = {
-    # For tests and first steps: trains in seconds.
+    # For tests and first experiments: trains in seconds.
     "tiny": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "heads": 4, "d_ff": 256},
     # For a laptop: trains in minutes on two cores.
     "small": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 4, "d_ff": 1024},
@@ -182,12 +193,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
     # The paper's big model: 213 M parameters at 37,000 joint subwords (table 3).
     "big": {"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3},
-    # As base, with what has been learned since. d_ff is two thirds of base's (rounded up), so that three gated
-    # matrices cost what two did.
+    # As base, with later improvements. d_ff is two thirds of base's (rounded up), so that the three matrices of the
+    # gated feed-forward network have about as many parameters as the two of base.
     "modern": {"d_ff": 1376, "norm_placement": "pre", "norm": "rms", "activation": "swiglu", "positions": "rotary"},
-    # As small with a deep encoder and one decoder layer, the part that works token by token (Kasai et al., "Deep
-    # encoder, shallow decoder", 2020). Meant for a larger model's translations (`dragoman distill`); pre-norm, without
-    # which twelve layers hardly train.
+    # As small, with a deep encoder and one decoder layer, because the decoder works token by token (Kasai et al., "Deep
+    # encoder, shallow decoder", 2020). Intended for training on the translations of a larger model (`dragoman
+    # distill`). Pre-norm, because twelve post-norm layers hardly train.
     "fast": {
         "encoder_layers": 12,
         "decoder_layers": 1,

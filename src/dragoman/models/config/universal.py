@@ -20,22 +20,27 @@ from dragoman.models.shapes import TensorShape, linear, vocabulary, within
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalConfig:
-    """The Universal Transformer (Dehghani et al. 2018): one encoder and one decoder block, applied again and again.
+    """Settings of the Universal Transformer (Dehghani et al. 2018): one encoder and one decoder block, each repeated.
 
-    source_vocabulary, target_vocabulary  sizes in subwords
-    encoder_steps, decoder_steps          how often a block is applied; with adaptive halting, at most
-    halting                               "fixed", or "adaptive": each position halts by itself (Graves 2016)
-    halting_threshold                     a position halts when its probabilities of halting reach 1 - this
-    ponder_weight                         τ: each step of a position costs so much loss, in nats
-    d_model, heads, d_ff                  widths; heads divides d_model
-    dropout                               on sub-layer outputs and embeddings
-    norm_placement                        "post" as in the paper, or "pre"
-    norm                                  "layer" or "rms"
-    activation                            "relu", "gelu", or gated: "geglu", "swiglu"
-    random_positions                      in training, a batch starts at a random position below this, so that
-                                          positions beyond those of the corpus are known; 0 is off
-    tied_embeddings                       "three-way" (source, target, output; one joint vocabulary),
-                                          "two-way" (target and output), or "none"
+    Attributes:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        encoder_steps: number of applications of the encoder block; with adaptive halting, the maximum.
+        decoder_steps: number of applications of the decoder block; with adaptive halting, the maximum.
+        halting: "fixed", or "adaptive": each position halts independently (Graves 2016).
+        halting_threshold: ε; a position halts when the sum of its halting probabilities reaches 1 - ε.
+        ponder_weight: τ, the cost in nats of one step of one position, which is added to the loss.
+        d_model: width of embeddings and layers.
+        heads: number of heads; divides d_model.
+        d_ff: width of the hidden layer of the feed-forward network.
+        dropout: probability of dropping an element of sub-layer outputs and embeddings.
+        norm_placement: "post" as in the paper, or "pre".
+        norm: "layer" or "rms".
+        activation: "relu", "gelu", or gated: "geglu", "swiglu".
+        random_positions: in training, a batch starts at a random position below this, so that training covers positions
+            beyond the longest sentence of the corpus. 0 disables it.
+        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
+            and output), or "none".
     """
 
     source_vocabulary: int
@@ -65,12 +70,12 @@ class UniversalConfig:
         if not 0 < self.halting_threshold < 1:
             raise SettingsError(f"halting_threshold must be between 0 and 1, not {self.halting_threshold}")
         if not 0 <= self.ponder_weight < math.inf:
-            raise SettingsError(f"ponder_weight must be 0 or more, and finite, not {self.ponder_weight}")
+            raise SettingsError(f"ponder_weight must be finite and at least 0, not {self.ponder_weight}")
         check_random_positions(self)
         check_tied_embeddings(self)
 
     def shape(self) -> str:
-        """The sizes in a few words."""
+        """Return a short text with the sizes of the model."""
         most = "at most " if self.halting == "adaptive" else ""
         return (
             f"one encoder block {most}{self.encoder_steps} and one decoder block {most}{self.decoder_steps} times, "
@@ -78,7 +83,7 @@ class UniversalConfig:
         )
 
     def one_layer(self) -> TransformerConfig:
-        """Return the Transformer of one layer whose parts this model is made of."""
+        """Return the settings of a Transformer with one layer, from whose parts this model is built."""
         return TransformerConfig(
             source_vocabulary=self.source_vocabulary,
             target_vocabulary=self.target_vocabulary,
@@ -106,12 +111,13 @@ class UniversalConfig:
                 yield from within(f"{stack}.depth.halting", linear(1, self.d_model, bias=True))
 
 
-# By name, what differs from the defaults. The sizes have about the parameters of the Transformer's of that name.
+# For each preset, the settings that differ from the defaults. A preset has about as many parameters as the preset of
+# the Transformer with the same name.
 PRESETS: dict[str, dict[str, Any]] = {
-    # For tests and first steps.
+    # For tests and first experiments.
     "tiny": {"encoder_steps": 2, "decoder_steps": 2, "d_model": 64, "heads": 4, "d_ff": 256},
     # For a laptop.
     "small": {"encoder_steps": 4, "decoder_steps": 4, "d_model": 384, "heads": 6, "d_ff": 1536},
-    # The paper's base model (section 3.5): one block, wider for being shared.
+    # The paper's base model (section 3.5): wider than the Transformer's, because the block is shared by all steps.
     "base": {"d_model": 1024, "heads": 16, "d_ff": 4096},
 }
