@@ -106,8 +106,8 @@ def test_pointing_at_a_token_shows_its_weights(open_page: Opener) -> None:
     )
     assert looks == pytest.approx(sorted(expected[4], reverse=True), abs=ROUNDING)
     assert looked_at == pytest.approx(sorted(expected[:, 4], reverse=True), abs=ROUNDING)
-    heard = panel.page.locator("#heard").inner_text()
-    assert f"ght looks at {attention.source[expected[4].argmax()].lstrip('▁')} {100 * looks[0]:.1f}%" in heard
+    heard = panel.page.locator("#announcement").inner_text()
+    assert f"ght attends to {attention.source[expected[4].argmax()].lstrip('▁')} {100 * looks[0]:.1f}%" in heard
 
 
 def test_heads_are_chosen_by_keys_and_tokens_reached_by_keys(open_page: Opener) -> None:
@@ -272,10 +272,10 @@ def test_the_graph_draws_what_is_over_the_threshold(open_page: Opener) -> None:
 def test_the_graph_says_what_heads_seem_to_do(open_page: Opener) -> None:
     attention = made_attention()
     panel = open_view(open_page(attention), "graph")
-    names = {"previous": "previous token", "next": "next token", "same": "same token", "separator": "punctuation, ends"}
+    names = {"previous": "previous token", "next": "next token", "same": "same token", "separator": "punctuation, </s>"}
     roles = [each.role for each in measure(weights_of(attention), "encoder_self", attention.source)]
     assert panel.locator(".role-name").all_inner_texts() == [names.get(role, role) for role, _ in roles]
-    figures = [float(re.sub("[^0-9.]", "", text)) for text in panel.locator(".role-figure").all_inner_texts()]
+    figures = [float(re.sub("[^0-9.]", "", text)) for text in panel.locator(".role-value").all_inner_texts()]
     expected = [100 * figure if role in names else figure for role, figure in roles]
     assert figures == pytest.approx(expected, abs=0.51)
     panel.locator(".role").nth(2).click()
@@ -318,7 +318,7 @@ def test_candidates_stand_with_their_probabilities(open_page: Opener) -> None:
     assert step.locator("ul .amount").all_inner_texts() == ["62.5%", "25.0%"]
     # "Lampe" was written in two steps.
     panel.locator("button[data-side='output']").nth(1).hover()
-    active = panel.locator(".step-list > li.active .said").all_inner_texts()
+    active = panel.locator(".step-list > li.active .output-token").all_inner_texts()
     assert [text.lstrip("·") for text in active] == ["Lam", "pe"]
 
 

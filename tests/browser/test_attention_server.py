@@ -59,7 +59,7 @@ def test_several_heads_are_switched_off_by_shift(server: AttentionServer, browse
     said, log_probability = server.translator.translate_without(server.attention, HEADS)
     change = f"{log_probability - server.attention.log_probability:+.2f}".replace("-", "−")
     assert f"({change})" in panel.locator(".change").inner_text()
-    assert panel.locator("dd").nth(1).inner_text() == (said or "(nothing)")
+    assert panel.locator("dd").nth(1).inner_text() == (said or "(empty)")
     assert panel.locator("td button[aria-pressed=true]").count() == 2
     # Shift again puts a head back.
     cells.nth(0).locator("td button").nth(1).click(modifiers=["Shift"])

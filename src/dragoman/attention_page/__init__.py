@@ -1,1 +1,1 @@
-"""Attention that one can see: arrays of it, a page, pictures, statistics."""
+"""Visualisation of attention: arrays of weights, an HTML page, pictures and statistics."""

@@ -1,6 +1,6 @@
-"""What was captured of a model's attention: numbers with names and shapes.
+"""Captured attention of a model, as NumPy arrays.
 
-Letters: N layers (steps, of a Universal Transformer) · H heads · T queries · S keys · K d_k.
+Letters: N layers (or steps of a Universal Transformer), H heads, T queries, S keys, K d_k.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from jaxtyping import Float
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
-    """What weights are computed from, and what is computed with them.
+    """Inputs and outputs of the attention of every head.
 
-    query   [N, H, T, K]   as the product takes it: rotated, where positions are rotary
-    key     [N, H, S, K]
-    value   [N, H, S, Kv]
-    output  [N, H, T, Kv]  weights x value: what each head says, before W^O mixes the heads
-    bias    [N, H, T, S]   added to the scores query·key/√K, by relative positions; else None
+    Attributes:
+        query: [N, H, T, K], queries; after rotation if positions are rotary.
+        key: [N, H, S, K], keys; after rotation if positions are rotary.
+        value: [N, H, S, Kv], values.
+        output: [N, H, T, Kv], weights x value: the output of each head, before W^O combines the heads.
+        bias: [N, H, T, S], added to the scaled attention scores query·key/√K by relative positions; otherwise None.
     """
 
     query: Float[np.ndarray, "N H T K"]
@@ -30,7 +31,7 @@ class Details:
 
     @property
     def output_norm(self) -> Float[np.ndarray, "N H T"]:
-        """How much each head says at each position: the Euclidean norm of its output."""
+        """Euclidean norm of each head's output at each position."""
         return np.linalg.norm(self.output, axis=-1)
 
 
@@ -38,8 +39,9 @@ class Details:
 class AttentionArrays:
     """One kind of attention in all layers.
 
-    weights  [N, H, T, S]  rows sum to 1
-    details  on request; a recurrent attention has none
+    Attributes:
+        weights: [N, H, T, S], attention weights; each row sums to 1.
+        details: queries, keys, values and outputs, if they were requested; always None for a recurrent model.
     """
 
     weights: Float[np.ndarray, "N H T S"]
@@ -48,12 +50,13 @@ class AttentionArrays:
 
 @dataclass(frozen=True, kw_only=True)
 class Captured:
-    """The attention for one sentence; None where the architecture has none of a kind.
+    """Captured attention for one sentence.
 
-    target           ids of the output, without special symbols
-    encoder_self     [N, H, S, S]
-    decoder_self     [N, H, T, T]  row t may look at rows 0..t
-    encoder_decoder  [N, H, T, S]
+    Attributes:
+        target: token ids of the output, without special symbols.
+        encoder_self: encoder self-attention, weights [N, H, S, S]; None if the architecture has none.
+        decoder_self: decoder self-attention, weights [N, H, T, T], where row t may attend to columns 0..t; or None.
+        encoder_decoder: encoder-decoder attention, weights [N, H, T, S]; or None.
     """
 
     target: tuple[int, ...]

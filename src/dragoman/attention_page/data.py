@@ -1,4 +1,4 @@
-"""The attention for one sentence with its words, as data: what pages and pictures are made of."""
+"""The attention for one sentence and its tokens: the data for pages and pictures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.text.words import Words
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A token that could stand at a position, and how probable the model finds it."""
+    """A possible token at a position of the output, with its probability under the model."""
 
     token: str
     probability: float
@@ -21,10 +21,12 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Without:
-    """What happens without one head.
+    """Result of switching one head off.
 
-    translation      the output of greedy search without the head
-    log_probability  of the map's translation without the head, in nats
+    Attributes:
+        head: the head that is switched off.
+        translation: output of greedy search without the head.
+        log_probability: log-probability in nats, without the head, of the translation that the map shows.
     """
 
     head: Head
@@ -34,22 +36,24 @@ class Without:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionData:
-    """Every weight of every head for one sentence and its translation.
+    """Attention weights of all heads for one sentence and its translation.
 
-    text, translation  as people write them
-    source             the S tokens that the encoder reads, "</s>" at the end
-    target             the T tokens that the decoder reads, "<s>" at the beginning: the queries and keys of its
-                       self-attention
-    predicted          the T tokens that it gives in their place, "</s>" at the end: what a row of the encoder-decoder
-                       attention looked for
-    encoder_self, decoder_self, encoder_decoder
-                       the weights, [N, H, S, S], [N, H, T, T] and [N, H, T, S]; None where the architecture has none
-    log_probability    of the translation, EOS included, in nats
-    candidates         the most probable tokens at each of the T positions, if they were asked for
-    without            what each single head does, if that was asked for
-    with_all           what greedy search says with all heads, to compare the translations of `without` with
-    right_to_left      the model writes the translation from its end: the tokens of target and predicted are in that
-                       order
+    Attributes:
+        text: the source text.
+        translation: the translation, as text.
+        source: the S tokens of the encoder's input, with "</s>" at the end.
+        target: the T tokens of the decoder's input, with "<s>" at the start: queries and keys of its self-attention.
+        predicted: the T tokens of the decoder's output, with "</s>" at the end: the queries of the encoder-decoder
+            attention, labelled with the token that is predicted at each position.
+        encoder_self: encoder self-attention, weights [N, H, S, S]; None if the architecture has none.
+        decoder_self: decoder self-attention, weights [N, H, T, T]; or None.
+        encoder_decoder: encoder-decoder attention, weights [N, H, T, S]; or None.
+        log_probability: log-probability of the translation in nats, including EOS.
+        candidates: the most probable tokens at each of the T positions, if requested.
+        without: the result of switching off each head separately, if requested.
+        with_all: output of greedy search with all heads, for comparison with the translations in `without`.
+        right_to_left: True if the model writes the translation from its last token to its first; the tokens in `target`
+            and `predicted` are in that order.
     """
 
     text: str
@@ -67,29 +71,31 @@ class AttentionData:
     right_to_left: bool = False
 
     def kinds(self) -> Iterator[tuple[Kind, AttentionArrays]]:
-        """Yield the kinds of attention that there are, with their arrays."""
+        """Yield the kinds of attention that the model has, with their arrays."""
         for kind in KINDS:
             arrays: AttentionArrays | None = getattr(self, kind)
             if arrays is not None:
                 yield kind, arrays
 
     def queries(self, kind: Kind) -> tuple[str, ...]:
-        """Return the tokens of the rows of its weights."""
+        """Return the tokens for the rows of the weights."""
         return {"encoder_self": self.source, "decoder_self": self.target, "encoder_decoder": self.predicted}[kind]
 
     def keys(self, kind: Kind) -> tuple[str, ...]:
-        """Return the tokens of the columns of its weights."""
+        """Return the tokens for the columns of the weights."""
         return self.target if kind == "decoder_self" else self.source
 
     def words(self) -> Self:
-        """Return the same with subwords merged to words: weights to a word are summed, from a word averaged.
+        """Return the attention between words instead of subwords.
 
-        What belongs to single tokens (details, candidates) is left out. <s> and </s> stay words of their own.
+        The weights of the subwords of an attended word are summed, and the weights from the subwords of an attending
+        word are averaged. "<s>" and "</s>" count as words. Details and candidates, which belong to single tokens, are
+        left out.
         """
         source = Words.of(self.source)
         target, predicted = (Words.of(row, right_to_left=self.right_to_left) for row in (self.target, self.predicted))
 
-        def merged(arrays: AttentionArrays | None, queries: Words, keys: Words) -> AttentionArrays | None:
+        def merge(arrays: AttentionArrays | None, queries: Words, keys: Words) -> AttentionArrays | None:
             return None if arrays is None else AttentionArrays(queries.mean(keys.sum(arrays.weights, -1), -2))
 
         return replace(
@@ -97,8 +103,8 @@ class AttentionData:
             source=source.texts,
             target=target.texts,
             predicted=predicted.texts,
-            encoder_self=merged(self.encoder_self, source, source),
-            decoder_self=merged(self.decoder_self, target, target),
-            encoder_decoder=merged(self.encoder_decoder, predicted, source),
+            encoder_self=merge(self.encoder_self, source, source),
+            decoder_self=merge(self.decoder_self, target, target),
+            encoder_decoder=merge(self.encoder_decoder, predicted, source),
             candidates=(),
         )

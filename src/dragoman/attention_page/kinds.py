@@ -1,4 +1,4 @@
-"""The three kinds of attention, and a head's name among them."""
+"""The three kinds of attention, and the identification of a head."""
 
 from typing import Literal, NamedTuple
 
@@ -12,7 +12,12 @@ NAMES: dict[Kind, str] = {
 
 
 class Head(NamedTuple):
-    """One head of one attention; layers and heads count from 0."""
+    """A head, identified by kind of attention, layer and head; layers and heads are counted from 0.
+
+    Example:
+        >>> Head("encoder_self", layer=1, head=2).name
+        'encoder self-attention 2.3'
+    """
 
     kind: Kind
     layer: int
@@ -20,5 +25,5 @@ class Head(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Such as "encoder self-attention 2.3": layer and head, from 1."""
+        """Name such as "encoder self-attention 2.3", with layer and head counted from 1."""
         return f"{NAMES[self.kind]} {self.layer + 1}.{self.head + 1}"

@@ -1,4 +1,4 @@
-"""The attention for one sentence that shows itself: what `Translator.attention` returns."""
+"""Attention maps: the result of `Translator.attention`, and the files that it can be saved to."""
 
 from __future__ import annotations
 
@@ -23,30 +23,55 @@ if TYPE_CHECKING:
 
 PICTURES: dict[str, Format] = {".png": "png", ".svg": "svg"}
 SUFFIXES = (".html", *PICTURES, ".npz", ".json")
-# What is written under these names holds `AttentionArrays.details` too.
+# Files with these suffixes also contain `AttentionArrays.details`.
 WITH_DETAILS = (".html", ".npz")
 
 
 def check_suffix(path: Path) -> None:
-    """Raise SettingsError when `AttentionMap.save` writes nothing under such a name."""
+    """Check the name of a file for `AttentionMap.save`.
+
+    Raises:
+        SettingsError: the suffix is not one of `SUFFIXES`.
+    """
     if path.suffix not in SUFFIXES:
         raise SettingsError(f"{path}: choose a name that ends in {', '.join(SUFFIXES)}")
 
 
 class AttentionMap(AttentionData):
-    """`AttentionData` that shows itself in a notebook, and that `save` writes as a page, a picture or numbers."""
+    """Attention for one sentence, returned by `Translator.attention`; can be saved as a page, a picture or numbers.
+
+    In a notebook, an attention map is displayed as the interactive page.
+
+    Example:
+        >>> from dragoman import Translator
+        >>> translator = Translator.load("models/mine")
+        >>> attention = translator.attention("Turn off the light.", "Schalte das Licht aus.")
+        >>> attention.source[-1], attention.target[0]
+        ('</s>', '<s>')
+    """
 
     def save(self, path: Path | str, *, kind: Kind = "encoder_decoder", head: Head | None = None) -> None:
-        """Write a page (.html), a picture (.png, .svg), arrays (.npz) or numbers (.json).
+        """Save as a page (.html), a picture (.png, .svg), NumPy arrays (.npz) or JSON (.json).
 
-        kind  of a picture: the attention whose heads it shows
-        head  of a picture: the one head to show, with its numbers; `kind` then does not matter
+        The file is written atomically.
+
+        Args:
+            path: the file; its suffix selects the format.
+            kind: for a picture of all heads: the kind of attention.
+            head: for a picture of one head with its weights: the head; `kind` is then ignored.
 
         Raises:
-            SettingsError: for another suffix, or a head that the model does not have. Nothing is half-written.
-            ModelError: for a kind of attention that the model does not have.
-            CorpusError: for a sentence that is too long to draw.
-            OSError: when it cannot be written there.
+            SettingsError: the suffix is not supported, or the model does not have this head.
+            ModelError: the model does not have this kind of attention.
+            CorpusError: the sentence is too long to draw.
+            OSError: the file cannot be written.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> translator = Translator.load("models/mine")
+            >>> attention = translator.attention("Turn off the light.")
+            >>> attention.save("attention.html")
+            >>> attention.save("attention.json")
         """
         path = Path(path)
         check_suffix(path)
@@ -61,14 +86,29 @@ class AttentionMap(AttentionData):
         write_atomically(path, data)
 
     def picture(self, form: Format, *, kind: Kind = "encoder_decoder", head: Head | None = None) -> bytes:
-        """Return a picture of every head of one kind, or of one head; see `save`."""
-        # matplotlib takes a second to import.
+        """Return a picture of all heads of one kind, or of one head, as bytes.
+
+        Args:
+            form: "png" or "svg".
+            kind: the kind of attention.
+            head: the only head to show; `kind` is then ignored.
+
+        Raises:
+            SettingsError: the model does not have this head.
+            ModelError: the model does not have this kind of attention.
+            CorpusError: the sentence is too long to draw.
+        """
+        # Imported here, because importing matplotlib takes a second.
         from dragoman.attention_page.plots import draw_head, draw_heads
 
         return draw_heads(self, form, kind) if head is None else draw_head(self, head, form)
 
     def to_html(self) -> str:
-        """Return the page: one file that needs no network."""
+        """Return the page as HTML that needs no network.
+
+        Raises:
+            CorpusError: the sentence is too long for a page.
+        """
         return build_page(self)
 
     def to_json(self) -> dict[str, object]:
@@ -83,35 +123,41 @@ class AttentionMap(AttentionData):
             "right_to_left": self.right_to_left,
         }
         for kind, arrays in self.kinds():
-            values[kind] = {name: array.tolist() for name, array in _named(arrays)}
+            values[kind] = {name: array.tolist() for name, array in _named_arrays(arrays)}
         if self.candidates:
-            values["candidates"] = [[[each.token, each.probability] for each in some] for some in self.candidates]
+            values["candidates"] = [
+                [[candidate.token, candidate.probability] for candidate in candidates] for candidates in self.candidates
+            ]
         if self.without:
             values["with_all"] = self.with_all
             values["without"] = [
-                {**each.head._asdict(), "translation": each.translation, "log_probability": each.log_probability}
-                for each in self.without
+                {
+                    **result.head._asdict(),
+                    "translation": result.translation,
+                    "log_probability": result.log_probability,
+                }
+                for result in self.without
             ]
         return values
 
     def _to_npz(self) -> bytes:
         arrays = {
             **{name: np.array(getattr(self, name)) for name in ("source", "target", "predicted", "right_to_left")},
-            **{f"{kind}.{name}": array for kind, some in self.kinds() for name, array in _named(some)},
+            **{f"{kind}.{name}": array for kind, arrays in self.kinds() for name, array in _named_arrays(arrays)},
         }
         data = io.BytesIO()
         np.savez_compressed(data, allow_pickle=False, **arrays)
         return data.getvalue()
 
     def _repr_html_(self) -> str:
-        # A frame of its own: neither the notebook's styles nor its scripts reach the page.
+        # A separate frame, so that the styles and scripts of the notebook do not affect the page.
         return (
             f'<iframe srcdoc="{html.escape(self.to_html())}" sandbox="allow-scripts" '
             'style="width: 100%; height: 720px; border: 0"></iframe>'
         )
 
 
-def _named(arrays: AttentionArrays) -> Iterator[tuple[str, np.ndarray]]:
+def _named_arrays(arrays: AttentionArrays) -> Iterator[tuple[str, np.ndarray]]:
     yield "weights", arrays.weights
     if arrays.details is not None:
         for name in ("query", "key", "value", "output", "output_norm", "bias"):

@@ -1,7 +1,7 @@
-"""The page: one self-contained file in which every head can be seen.
+"""The attention page: one self-contained HTML file that shows all heads.
 
-The page draws what it shows itself, from numbers that it holds as compressed float16. Its parts are in `static`: files
-by concept, put together here in the order of `SCRIPTS`.
+The page contains the weights as compressed float16 and draws all pictures with its own scripts. Its parts are in
+`static`; the scripts are concatenated in the order of `SCRIPTS`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dragoman.attention_page.statistics import BROAD_FROM, NAMED_FROM, HeadStati
 from dragoman.errors import CorpusError
 from dragoman.text.words import Words
 
-# Longer sentences make a page of tens of megabytes, in which nothing can be made out.
+# Largest number of tokens on either side. Pages of longer sentences would have tens of megabytes and be unreadable.
 LONGEST = 160
 SCRIPTS = (
     "data",
@@ -41,25 +41,27 @@ SCRIPTS = (
     "what_if",
     "main",
 )
-# What could end the element that holds the payload, or begin another.
+# Characters that could end the element with the payload or start another element.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _STATIC = resources.files("dragoman.attention_page") / "static"
 
 
 def build_page(attention: AttentionData, *, live: bool = False) -> str:
-    """A page that needs neither network nor server.
+    """Return the page as HTML.
 
-    A live one is for `serving.attention`: it asks what it comes from, and nothing else, what the model says without
-    several heads.
+    Args:
+        attention: the data to show.
+        live: False for a page that needs neither network nor server. True for a page served by `serving.attention`: it
+            may send requests to its own server, to switch several heads off.
 
     Raises:
-        CorpusError: when there are more than `LONGEST` tokens on either side.
+        CorpusError: one of the sides has more than `LONGEST` tokens.
     """
     for side, tokens in (("text", attention.source), ("translation", attention.target)):
         if len(tokens) > LONGEST:
             raise CorpusError(
-                f"the {side} has {len(tokens)} tokens, and a page shows at most {LONGEST}: give a shorter sentence, or "
-                "save the numbers alone (.npz, .json)"
+                f"the {side} has {len(tokens)} tokens, and a page shows at most {LONGEST}: use a shorter sentence, or "
+                "save the numbers only (.npz, .json)"
             )
     parts = {
         "title": _as_html(attention.text[:80]),
@@ -69,8 +71,8 @@ def build_page(attention: AttentionData, *, live: bool = False) -> str:
         "payload": _payload(attention, live).translate(_ESCAPES),
         "script": "\n".join(_read(f"{name}.js") for name in (*(("live",) if live else ()), *SCRIPTS)),
     }
-    # In one go: what a part says is never taken for the name of another.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+    # All names are replaced in one pass, so that "{{style}}" in a sentence is not replaced.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
 
 
 def _payload(attention: AttentionData, live: bool) -> str:
@@ -86,17 +88,20 @@ def _payload(attention: AttentionData, live: bool) -> str:
             "predicted": _row(attention.predicted, right_to_left=attention.right_to_left),
         },
         "rightToLeft": attention.right_to_left,
-        "kinds": {kind: _described(attention, kind, arrays, numbers) for kind, arrays in attention.kinds()},
+        "kinds": {kind: _kind_entry(attention, kind, arrays, numbers) for kind, arrays in attention.kinds()},
         "roles": {"namedFrom": NAMED_FROM, "broadFrom": BROAD_FROM},
-        "candidates": [[[each.token, _finite(each.probability)] for each in some] for some in attention.candidates],
+        "candidates": [
+            [[candidate.token, _finite(candidate.probability)] for candidate in candidates]
+            for candidates in attention.candidates
+        ],
         "withAll": attention.with_all,
         "without": [
             {
-                **each.head._asdict(),
-                "translation": each.translation,
-                "logProbability": _finite(each.log_probability),
+                **result.head._asdict(),
+                "translation": result.translation,
+                "logProbability": _finite(result.log_probability),
             }
-            for each in attention.without
+            for result in attention.without
         ],
         "numbers": numbers.packed(),
     }
@@ -108,11 +113,11 @@ def _row(tokens: Sequence[str], *, right_to_left: bool) -> dict[str, object]:
     return {"tokens": list(tokens), "words": list(words.texts), "starts": list(words.starts)}
 
 
-def _described(attention: AttentionData, kind: Kind, arrays: AttentionArrays, numbers: _Numbers) -> dict[str, object]:
+def _kind_entry(attention: AttentionData, kind: Kind, arrays: AttentionArrays, numbers: _Numbers) -> dict[str, object]:
     causal = kind == "decoder_self"
 
-    def half(array: Float[np.ndarray, "N H T S"]) -> Float[np.ndarray, "N H ..."]:
-        # A causal query sees only the keys up to itself: [N, H, T, T] -> [N, H, T(T + 1)/2]
+    def visible(array: Float[np.ndarray, "N H T S"]) -> Float[np.ndarray, "N H ..."]:
+        # A causal query attends only to keys up to its own position: [N, H, T, T] -> [N, H, T(T + 1)/2]
         return array[:, :, *np.tril_indices(array.shape[-1])] if causal else array
 
     details = arrays.details
@@ -120,57 +125,57 @@ def _described(attention: AttentionData, kind: Kind, arrays: AttentionArrays, nu
     return {
         "layers": layers,
         "heads": heads,
-        "weights": numbers.add(half(arrays.weights)),
+        "weights": numbers.add(visible(arrays.weights)),
         "width": None if details is None else details.query.shape[-1],
         "query": None if details is None else numbers.add(details.query),
         "key": None if details is None else numbers.add(details.key),
-        "bias": None if details is None or details.bias is None else numbers.add(half(details.bias)),
+        "bias": None if details is None or details.bias is None else numbers.add(visible(details.bias)),
         "statistics": [
-            _figures(each)
-            for each in measure(arrays.weights, kind, attention.keys(kind), right_to_left=attention.right_to_left)
+            _statistics_entry(statistics)
+            for statistics in measure(arrays.weights, kind, attention.keys(kind), right_to_left=attention.right_to_left)
         ],
     }
 
 
-def _figures(statistics: HeadStatistics) -> dict[str, object]:
-    role, figure = statistics.role
+def _statistics_entry(statistics: HeadStatistics) -> dict[str, object]:
+    role, value = statistics.role
     return {
         "role": role,
-        "figure": _finite(figure),
+        "roleValue": _finite(value),
         **{name: _finite(getattr(statistics, name)) for name in ("entropy", "distance", "confidence")},
     }
 
 
 class _Numbers:
-    """Arrays as one run of float16, each with all its high bytes before its low ones, which compresses better."""
+    """A sequence of arrays as float16; in each array, all high bytes precede the low bytes, which compresses better."""
 
     def __init__(self) -> None:
         self._bytes: list[bytes] = []
         self._count = 0
 
     def add(self, array: Float[np.ndarray, ...]) -> tuple[int, int]:
-        """Put an array in; returns the number of its first value, and of values."""
-        # A broken model's numbers may lie beyond what float16 holds.
+        """Append an array; return the index of its first value in the sequence, and its number of values."""
+        # The values of a broken model may exceed the range of float16.
         limit = float(np.finfo(np.float16).max)
         # [n] -> [n, 2] bytes, the low one first
         halves = np.clip(array, -limit, limit).astype("<f2").reshape(-1, 1).view(np.uint8)
         self._bytes += [halves[:, 1].tobytes(), halves[:, 0].tobytes()]
-        place = (self._count, len(halves))
+        span = (self._count, len(halves))
         self._count += len(halves)
-        return place
+        return span
 
     def packed(self) -> str:
-        """All of them, as zlib's deflate in base64."""
+        """Return all arrays, compressed by zlib and encoded in base64."""
         return base64.b64encode(zlib.compress(b"".join(self._bytes))).decode()
 
 
 def _finite(number: float) -> float | None:
-    """JSON knows neither infinity nor NaN."""
+    """Return a rounded number, or None for infinity and NaN, which JSON does not have."""
     return round(number, 6) if math.isfinite(number) else None
 
 
 def _as_html(text: str) -> str:
-    # References in place of other characters: half a surrogate pair could not be written as UTF-8.
+    # Character references for all non-ASCII characters: a lone surrogate cannot be encoded as UTF-8.
     return html.escape(text).encode("ascii", "xmlcharrefreplace").decode()
 
 

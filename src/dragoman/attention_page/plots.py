@@ -1,4 +1,4 @@
-"""Pictures for print: heat maps of heads, the matrix of positions, the schedule. Takes arrays only."""
+"""Pictures for print: heat maps of heads, position encodings, learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -23,21 +23,30 @@ from dragoman.errors import CorpusError, ModelError, SettingsError
 from dragoman.text.characters import SPACE_MARK
 
 Format = Literal["png", "svg"]
-# From white to dark with even steps in lightness: it survives a photocopy.
+# A colour map with uniform steps in lightness, which remains readable in black and white.
 _COLOURS = "Blues"
-# Weights are written into the cells of one head's map up to so many tokens a side.
+# Largest number of tokens on a side for which the weights are written into the cells of one head's map.
 _NUMBERS = 16
-# The tokens stand beside the maps of a grid up to so many a side; a map of more is an overview.
+# Largest number of tokens on a side for which the maps of a grid have tokens as labels.
 _LABELS = 24
-# Inches that the longest title of a grid needs on one line, and on two.
+# Width in inches of the longest title of a grid, on one line and on two.
 _TITLE_WIDTH, _KIND_WIDTH = 3.6, 2.2
+# Largest number of tokens on a side.
 LONGEST = 256
 
 
 def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
-    """One head's weights: a row for each query, a column for each key.
+    """Return a picture of the weights of one head: one row for each query, one column for each key.
 
-    Raises SettingsError when there is no such head; also what `draw_heads` raises.
+    Args:
+        attention: the data to draw.
+        head: the head.
+        form: "png" or "svg".
+
+    Raises:
+        SettingsError: the model does not have this head.
+        ModelError: the model does not have this kind of attention.
+        CorpusError: the sentence is too long to draw.
     """
     weights = _weights(attention, head.kind)
     N, H, T, S = weights.shape
@@ -48,8 +57,8 @@ def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
         )
     figure = Figure(figsize=(1.6 + 0.32 * max(S, 6), 1.4 + 0.32 * max(T, 4)), dpi=200, layout="constrained")
     axes = figure.subplots()
-    _map(axes, weights[head.layer, head.head])
-    _label(axes, attention.keys(head.kind), attention.queries(head.kind))
+    _draw_map(axes, weights[head.layer, head.head])
+    _label_axes(axes, attention.keys(head.kind), attention.queries(head.kind))
     if max(T, S) <= _NUMBERS:
         for t, s in np.ndindex(T, S):
             weight = weights[head.layer, head.head, t, s]
@@ -57,14 +66,20 @@ def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
                 shade = "white" if weight > 0.6 else "#333333"
                 axes.text(s, t, f"{weight:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=shade)
     axes.set_title(f"{NAMES[head.kind]}, layer {head.layer + 1}, head {head.head + 1}", fontsize=10)
-    return _rendered(figure, form)
+    return _render(figure, form)
 
 
 def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None) -> bytes:
-    """Every head of one kind: a row of maps for each layer.
+    """Return a picture of all heads of one kind: one row of maps for each layer.
 
-    The encoder-decoder attention if there is no `kind`. Raises ModelError when there is no attention of the kind, and
-    CorpusError when the sentence is too long to draw.
+    Args:
+        attention: the data to draw.
+        form: "png" or "svg".
+        kind: the kind of attention; None for the encoder-decoder attention.
+
+    Raises:
+        ModelError: the model does not have this kind of attention.
+        CorpusError: the sentence is too long to draw.
     """
     kind = kind or "encoder_decoder"
     weights = _weights(attention, kind)
@@ -79,7 +94,7 @@ def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None)
     for layer, head in np.ndindex(N, H):
         axes = grid[layer, head]
         assert isinstance(axes, Axes)
-        _map(axes, weights[layer, head])
+        _draw_map(axes, weights[layer, head])
         axes.set_xticks([])
         axes.set_yticks([])
         if layer == 0:
@@ -89,23 +104,24 @@ def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None)
             axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
     if labelled:
         for axes in grid[:, 0]:
-            axes.set_yticks(range(T), _shown(attention.queries(kind)), fontsize=5)
+            axes.set_yticks(range(T), _labels(attention.queries(kind)), fontsize=5)
         for axes in grid[-1]:
-            axes.set_xticks(range(S), _shown(attention.keys(kind)), fontsize=5, rotation=90)
-    parted = " " if width >= _TITLE_WIDTH else "\n"
-    figure.suptitle(f"{NAMES[kind]}:{parted}rows look at columns", fontsize=10)
-    return _rendered(figure, form)
+            axes.set_xticks(range(S), _labels(attention.keys(kind)), fontsize=5, rotation=90)
+    separator = " " if width >= _TITLE_WIDTH else "\n"
+    figure.suptitle(f"{NAMES[kind]}:{separator}rows attend to columns", fontsize=10)
+    return _render(figure, form)
 
 
-def draw_measurements(study: HeadMeasurements, form: Format) -> bytes:
-    """Figures of all heads over a corpus: for each kind of attention a map of layers by heads."""
+def draw_measurements(measurements: HeadMeasurements, form: Format) -> bytes:
+    """Return a picture of measurements over a corpus: for each kind of attention, maps of layers by heads."""
     by_kind: dict[Kind, list[HeadMeasurement]] = {}
-    for each in study.heads:
-        by_kind.setdefault(each.statistics.head.kind, []).append(each)
-    largest = max((abs(each.importance) for each in study.heads if each.importance is not None), default=0.0) or 1.0
+    for measurement in measurements.heads:
+        by_kind.setdefault(measurement.statistics.head.kind, []).append(measurement)
+    importances = [abs(head.importance) for head in measurements.heads if head.importance is not None]
+    largest = max(importances, default=0.0) or 1.0
     columns: list[tuple[str, str, float, float, Callable[[HeadMeasurement], float]]] = [
-        ("growth of loss without it", "RdBu_r", -largest, largest, _importance),
-        ("entropy, bits", "Blues", 0.0, max(each.statistics.entropy for each in study.heads), _entropy),
+        ("increase of loss without it", "RdBu_r", -largest, largest, _importance),
+        ("entropy, bits", "Blues", 0.0, max(head.statistics.entropy for head in measurements.heads), _entropy),
         ("confidence", "Blues", 0.0, 1.0, _confidence),
     ]
     figure = Figure(figsize=(10.5, 0.6 + 2.1 * len(by_kind)), dpi=130, layout="constrained")
@@ -123,7 +139,7 @@ def draw_measurements(study: HeadMeasurements, form: Format) -> bytes:
             axes.set_xlabel("head", fontsize=7)
             axes.set_ylabel("layer", fontsize=7)
             figure.colorbar(image, ax=axes).ax.tick_params(labelsize=6)
-    return _rendered(figure, form)
+    return _render(figure, form)
 
 
 def _importance(measurement: HeadMeasurement) -> float:
@@ -139,17 +155,17 @@ def _confidence(measurement: HeadMeasurement) -> float:
 
 
 def draw_positions(table: Float[np.ndarray, "P D"], form: Format) -> bytes:
-    """The matrix of sinusoidal positions (Vaswani et al. 2017, section 3.5): a row for each position."""
+    """Return a picture of a table of sinusoidal positions (Vaswani et al. 2017, section 3.5), one row per position."""
     figure = Figure(figsize=(6.4, 4), dpi=200, layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     axes.set(xlabel="dimension", ylabel="position", title="sinusoidal positions")
     figure.colorbar(image, ax=axes, label="value")
-    return _rendered(figure, form)
+    return _render(figure, form)
 
 
 def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
-    """Learning rates over the updates, a line for each name."""
+    """Return a picture of learning rates over the updates, with one line for each name."""
     figure = Figure(figsize=(6.4, 3.2), dpi=200, layout="constrained")
     axes = figure.subplots()
     for colour, dash, (name, values) in zip(
@@ -161,46 +177,46 @@ def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    return _rendered(figure, form)
+    return _render(figure, form)
 
 
 def _weights(attention: AttentionData, kind: Kind) -> Float[np.ndarray, "N H T S"]:
     arrays = dict(attention.kinds()).get(kind)
     if arrays is None:
-        there = ", ".join(NAMES[each] for each, _ in attention.kinds())
-        raise ModelError(f"this model has no {NAMES[kind]}; it has {there or 'no attention at all'}")
+        available = ", ".join(NAMES[kind] for kind, _ in attention.kinds())
+        raise ModelError(f"this model has no {NAMES[kind]}; it has {available or 'no attention'}")
     if max(arrays.weights.shape[2:]) > LONGEST:
         raise CorpusError(
-            f"a picture shows at most {LONGEST} tokens a side, and this sentence has {max(arrays.weights.shape[2:])}: "
-            "give a shorter one"
+            f"a picture shows at most {LONGEST} tokens on a side, and this sentence has "
+            f"{max(arrays.weights.shape[2:])}: use a shorter sentence"
         )
     return arrays.weights
 
 
-def _map(axes: Axes, weights: Float[np.ndarray, "T S"]) -> None:
+def _draw_map(axes: Axes, weights: Float[np.ndarray, "T S"]) -> None:
     axes.imshow(weights, cmap=_COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
     axes.spines[:].set_color("#bbbbbb")
     axes.tick_params(length=0)
 
 
-def _label(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
-    axes.set_xticks(range(len(keys)), _shown(keys), rotation=60, ha="left", rotation_mode="anchor", fontsize=8)
+def _label_axes(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
+    axes.set_xticks(range(len(keys)), _labels(keys), rotation=60, ha="left", rotation_mode="anchor", fontsize=8)
     axes.xaxis.tick_top()
-    axes.set_yticks(range(len(queries)), _shown(queries), fontsize=8)
+    axes.set_yticks(range(len(queries)), _labels(queries), fontsize=8)
 
 
-def _shown(tokens: Sequence[str]) -> list[str]:
-    # A dollar sign would begin a formula.
+def _labels(tokens: Sequence[str]) -> list[str]:
+    # matplotlib would interpret an unescaped dollar sign as the start of a formula.
     return [(token.replace(SPACE_MARK, "") or "␣").replace("$", r"\$") for token in tokens]
 
 
-def _rendered(figure: Figure, form: Format) -> bytes:
+def _render(figure: Figure, form: Format) -> bytes:
     texts = [artist for artist in figure.findobj(Text) if isinstance(artist, Text)]
     fonts = _fonts("".join(text.get_text() for text in texts))
     data = io.BytesIO()
-    # The same numbers give the same bytes; letters stay letters in an SVG, to be found and copied.
+    # A fixed hash salt makes the output reproducible; text in an SVG stays text, which can be searched and copied.
     with rc_context({"svg.hashsalt": "dragoman", "svg.fonttype": "none"}), warnings.catch_warnings():
-        # A character that no font of this machine has is drawn as a box.
+        # A character that is in no font of this machine is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         for text in texts:
             text.set_fontfamily(fonts)
@@ -209,16 +225,19 @@ def _rendered(figure: Figure, form: Format) -> bytes:
 
 
 def _fonts(texts: str) -> list[str]:
-    """matplotlib's own font, and for what it lacks those of this machine that have most of it."""
+    """Return matplotlib's font, followed by installed fonts that cover the remaining characters of `texts`.
+
+    At each step, the font that covers most of the remaining characters is added.
+    """
     fonts = ["DejaVu Sans"]
     missing = {ord(character) for character in texts} - _characters(font_manager.findfont("DejaVu Sans"))
     missing -= {ord("\n")}
     if missing:
         by_name = {entry.name: entry.fname for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
         while missing:
-            has = {name: len(missing & _characters(path)) for name, path in sorted(by_name.items())}
-            best = max(has, key=lambda name: has[name], default=None)
-            if best is None or not has[best]:
+            covered = {name: len(missing & _characters(path)) for name, path in sorted(by_name.items())}
+            best = max(covered, key=lambda name: covered[name], default=None)
+            if best is None or not covered[best]:
                 break
             fonts.append(best)
             missing -= _characters(by_name.pop(best))

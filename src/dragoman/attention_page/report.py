@@ -1,4 +1,4 @@
-"""The report on all heads, as a page with a picture and a table that can be sorted, and as text. Takes figures only."""
+"""The report on all heads of a model: an HTML page with a picture and a sortable table, or a table as text."""
 
 from __future__ import annotations
 
@@ -14,51 +14,61 @@ from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements
 from dragoman.evaluation.tables import aligned
 from dragoman.files import write_atomically
 
+# Names of the columns of numbers, with their descriptions.
 COLUMNS = {
-    "importance": "growth of the loss without the head, nats per token",
-    "entropy": "of its weights, in bits",
-    "distance": "between query and key, in tokens",
-    "previous": "weight to the token before, %",
-    "next": "weight to the token after, %",
-    "same": "weight to the token itself, or to the diagonal of source and target, %",
-    "separator": "weight to punctuation and special symbols, %",
-    "confidence": "largest weight, %",
+    "importance": "increase of the loss without the head, in nats per token",
+    "entropy": "entropy of the weights, in bits",
+    "distance": "mean distance between query and key, in tokens",
+    "previous": "weight on the previous token, in %",
+    "next": "weight on the next token, in %",
+    "same": "weight on the token itself, or on the diagonal of source and target, in %",
+    "separator": "weight on punctuation and special symbols, in %",
+    "confidence": "largest weight, in %",
 }
 
 
-def build_report(study: HeadMeasurements, title: str) -> str:
-    """Return the page: one file that needs no network. Heads are sorted by importance, the most important first."""
+def build_report(measurements: HeadMeasurements, title: str) -> str:
+    """Return the report as HTML that needs no network, with the most important head first.
+
+    Args:
+        measurements: the measurements to report.
+        title: title of the page, as plain text.
+    """
     template = Template(files("dragoman.attention_page").joinpath("static/report.html").read_text(encoding="utf-8"))
-    picture = base64.b64encode(draw_measurements(study, "png")).decode()
+    picture = base64.b64encode(draw_measurements(measurements, "png")).decode()
     return template.substitute(
         title=html.escape(title),
         about=html.escape(
-            f"{study.sentences:,} sentences, {study.target_tokens:,} target tokens, loss {study.loss:.3f} nats per "
-            "token with all heads."
+            f"{measurements.sentences:,} sentences, {measurements.target_tokens:,} target tokens, loss "
+            f"{measurements.loss:.3f} nats per token with all heads."
         ),
         picture=picture,
         head="".join(
-            f'<th scope="col" title="{html.escape(what)}"><button>{name}</button></th>'
-            for name, what in COLUMNS.items()
+            f'<th scope="col" title="{html.escape(description)}"><button>{name}</button></th>'
+            for name, description in COLUMNS.items()
         ),
-        rows="\n".join(_row(each) for each in by_importance(study.heads)),
+        rows="\n".join(_row(measurement) for measurement in sorted_by_importance(measurements.heads)),
     )
 
 
-def save_report(study: HeadMeasurements, title: str, path: Path) -> None:
-    """Write the page. Raises OSError when it cannot be written there."""
-    write_atomically(path, build_report(study, title).encode())
+def save_report(measurements: HeadMeasurements, title: str, path: Path) -> None:
+    """Write the report as an HTML file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_atomically(path, build_report(measurements, title).encode())
 
 
-def text_table(study: HeadMeasurements) -> str:
-    """Return the table as text: a line for each head, in the order of the page."""
-    rows = [[_name(each), each.statistics.role[0], *_cells(each)] for each in by_importance(study.heads)]
-    return aligned([["head", "looks at", *COLUMNS], *rows], names=2)
+def text_table(measurements: HeadMeasurements) -> str:
+    """Return the report as a table of text, with one line for each head, in the order of the page."""
+    rows = [[_name(head), head.statistics.role[0], *_cells(head)] for head in sorted_by_importance(measurements.heads)]
+    return aligned([["head", "attends to", *COLUMNS], *rows], names=2)
 
 
-def by_importance(heads: Sequence[HeadMeasurement]) -> list[HeadMeasurement]:
-    """Return the most important head first, those that cannot be switched off last."""
-    return sorted(heads, key=lambda each: float("inf") if each.importance is None else -each.importance)
+def sorted_by_importance(heads: Sequence[HeadMeasurement]) -> list[HeadMeasurement]:
+    """Return the heads by decreasing importance; heads without a measured importance are last."""
+    return sorted(heads, key=lambda head: float("inf") if head.importance is None else -head.importance)
 
 
 def _name(measurement: HeadMeasurement) -> str:
@@ -66,7 +76,7 @@ def _name(measurement: HeadMeasurement) -> str:
 
 
 def _cells(measurement: HeadMeasurement) -> list[str]:
-    """Return the figures of COLUMNS as text."""
+    """Return the values of `COLUMNS` as text."""
     statistics = measurement.statistics
     shares = [statistics.previous, statistics.next, statistics.same, statistics.separator, statistics.confidence]
     return [

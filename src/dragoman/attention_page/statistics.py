@@ -1,7 +1,7 @@
-"""What heads seem to do, by figures measured of their weights.
+"""Statistics of attention weights, and the roles of heads that follow from them.
 
-Measured per query and averaged over queries; over a corpus, over the queries of all sentences. See Clark et al., "What
-Does BERT Look At?" (2019), and Voita et al., "Analyzing Multi-Head Self-Attention" (2019), for the kinds of heads.
+All statistics are means over queries; for a corpus, over the queries of all sentences. For the roles of heads, see
+Clark et al., "What Does BERT Look At?" (2019), and Voita et al., "Analyzing Multi-Head Self-Attention" (2019).
 """
 
 from __future__ import annotations
@@ -19,24 +19,29 @@ from dragoman.text.characters import SPACE_MARK
 from dragoman.text.words import SPECIAL
 
 Role = Literal["previous", "next", "same", "separator", "broad", "mixed"]
-# A head is named after what gets more than this share of its weight.
+# A head has the role "previous", "next", "same" or "separator" if those tokens have at least this share of its weight.
 NAMED_FROM = 0.4
-# A head is broad when its weights are so close to even: entropy over that of even weights.
+# Otherwise, a head has the role "broad" if its evenness is at least this.
 BROAD_FROM = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadStatistics:
-    """One head's figures, means over `queries` queries.
+    """Statistics of one head.
 
-    entropy     of the weights, in bits; 0: one key has all
-    evenness    entropy over that of even weights, 0 to 1; of queries that have more than one key
-    distance    |query position - key position|, weighted, in tokens
-    previous, next, same
-                weight that goes to the token before the query's, after it, to itself, as they are written; of
-                encoder-decoder attention, to the source position on the diagonal and its neighbours
-    separator   weight that goes to punctuation, <s> and </s>
-    confidence  the largest weight
+    For encoder-decoder attention, the position of a query is the corresponding source position on the diagonal.
+
+    Attributes:
+        head: the head.
+        queries: number of queries over which the other values are means.
+        entropy: entropy of the weights in bits; 0 if one key has all the weight.
+        evenness: entropy / entropy of uniform weights, from 0 to 1; a mean over queries with more than one key.
+        distance: weighted mean of |query position - key position|, in tokens.
+        previous: weight on the token before the query's position.
+        next: weight on the token after the query's position.
+        same: weight on the token at the query's position.
+        separator: weight on punctuation, <s> and </s>.
+        confidence: the largest weight.
     """
 
     head: Head
@@ -52,7 +57,7 @@ class HeadStatistics:
 
     @property
     def role(self) -> tuple[Role, float]:
-        """What the head seems to do, and the figure that says so."""
+        """The role of the head, and the value that determines it: a share of the weight, or the evenness."""
         shares: dict[Role, float] = {
             "previous": self.previous,
             "next": self.next,
@@ -67,12 +72,14 @@ class HeadStatistics:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadMeasurement:
-    """One head over a corpus.
+    """Measurements of one head over a corpus.
 
-    statistics  means over all queries
-    importance  by how much the loss (nats per target token) grows when the head is off (Michel et al., "Are Sixteen
-                Heads Really Better than One?", 2019); below 0, the model is better without it. A head of a Universal
-                Transformer is off at all steps, or at none: its importance stands at the first, and is None at others
+    Attributes:
+        statistics: means over all queries.
+        importance: increase of the loss, in nats per target token, when the head is switched off (Michel et al., "Are
+            Sixteen Heads Really Better than One?", 2019); below 0, the model is better without it. A head of a
+            Universal Transformer can be switched off only at all steps together: the importance is given for the first
+            step, and is None for the others.
     """
 
     statistics: HeadStatistics
@@ -81,7 +88,14 @@ class HeadMeasurement:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadMeasurements:
-    """All heads over a corpus; loss in nats per target token, EOS included, with all of them on."""
+    """Measurements of all heads over a corpus.
+
+    Attributes:
+        heads: one measurement for each head.
+        loss: loss with all heads, in nats per target token, including EOS.
+        sentences: number of sentences.
+        target_tokens: number of target tokens, including EOS.
+    """
 
     heads: tuple[HeadMeasurement, ...]
     loss: float
@@ -90,22 +104,33 @@ class HeadMeasurements:
 
     @property
     def removable(self) -> int:
-        """The number of heads that can be switched off one by one."""
-        return sum(each.importance is not None for each in self.heads)
+        """Number of heads that can be switched off separately."""
+        return sum(head.importance is not None for head in self.heads)
 
     def least_important(self, count: int) -> list[Head]:
-        """Return the heads without which the loss grows least, the least important first."""
-        known = [each for each in self.heads if each.importance is not None]
-        ranked = sorted(known, key=lambda each: each.importance or 0.0)
-        return [each.statistics.head for each in ranked[:count]]
+        """Return `count` heads whose removal increases the loss least, the least important first."""
+        measured = [head for head in self.heads if head.importance is not None]
+        ranked = sorted(measured, key=lambda head: head.importance or 0.0)
+        return [head.statistics.head for head in ranked[:count]]
 
 
 def measure(
     weights: Float[np.ndarray, "N H T S"], kind: Kind, keys: Sequence[str], *, right_to_left: bool = False
 ) -> list[HeadStatistics]:
-    """The figures of every head of one kind for one sentence; `keys` are the S tokens that it looks at.
+    """Return the statistics of all heads of one kind of attention for one sentence.
 
-    `right_to_left`: the model writes the target from its end.
+    Args:
+        weights: attention weights.
+        kind: the kind of attention.
+        keys: the S tokens that are attended to.
+        right_to_left: True if the model writes the target from its last token to its first.
+
+    Example:
+        >>> import numpy as np
+        >>> weights = np.eye(3)[None, None]
+        >>> [statistics] = measure(weights, "encoder_self", ["▁Hello", "▁world", "</s>"])
+        >>> statistics.role
+        ('same', 1.0)
     """
     N, H, T, S = weights.shape
     assert len(keys) == S
@@ -114,23 +139,23 @@ def measure(
     query = np.arange(T)
     if kind == "encoder_decoder":
         if right_to_left:
-            # The end of the text is written first; </s> stays last.
+            # The last word of the text is written first; </s> is last in both directions.
             query[:-1] = query[:-1][::-1].copy()
-        # Source and target are of different lengths: the diagonal joins their ends.
+        # Source and target have different lengths: the diagonal connects their first and their last tokens.
         query = np.round(query * (S - 1) / max(T - 1, 1))
     # [1, S] - [T, 1] -> [T, S]
     offset = key[None, :] - query[:, None]
     # [N, H, T, S] -> [N, H, T]
     entropy = -(weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1)
-    # A causal query has the keys up to itself only.
-    choices = np.minimum(np.arange(1, T + 1), S) if kind == "decoder_self" else np.full(T, S)
-    evenness = (entropy / np.log2(np.maximum(choices, 2)))[..., choices > 1]
+    # A causal query attends only to keys up to its own position.
+    visible_keys = np.minimum(np.arange(1, T + 1), S) if kind == "decoder_self" else np.full(T, S)
+    evenness = (entropy / np.log2(np.maximum(visible_keys, 2)))[..., visible_keys > 1]
     separators = np.array([is_separator(token) for token in keys])
 
-    def mean(share: Float[np.ndarray, "N H T"]) -> Float[np.ndarray, "N H"]:
-        return share.mean(-1) if share.shape[-1] else np.zeros((N, H))
+    def mean(values: Float[np.ndarray, "N H T"]) -> Float[np.ndarray, "N H"]:
+        return values.mean(-1) if values.shape[-1] else np.zeros((N, H))
 
-    figures = {
+    means = {
         "entropy": mean(entropy),
         "evenness": mean(evenness),
         "distance": mean((weights * np.abs(offset)).sum(-1)),
@@ -144,7 +169,7 @@ def measure(
         HeadStatistics(
             head=Head(kind, layer, head),
             queries=T,
-            **{name: float(figure[layer, head]) for name, figure in figures.items()},
+            **{name: float(values[layer, head]) for name, values in means.items()},
         )
         for layer in range(N)
         for head in range(H)
@@ -152,7 +177,7 @@ def measure(
 
 
 def is_separator(token: str) -> bool:
-    """Whether a token is a special symbol or nothing but punctuation."""
+    """Return True if a token is a special symbol or consists of punctuation only."""
     body = token.replace(SPACE_MARK, "")
     return token in SPECIAL or (
         body != "" and all(unicodedata.category(character).startswith("P") for character in body)

@@ -116,7 +116,7 @@ def test_the_text_of_a_report_has_the_rows_of_its_page(tmp_path: Path) -> None:
     assert page == build_report(study, "a title")
     names = re.findall(r'<tr><th scope="row">(.*?)</th>', page)
     head, *rows = text_table(study).splitlines()
-    assert head.split()[:4] == ["head", "looks", "at", "importance"]
+    assert head.split()[:4] == ["head", "attends", "to", "importance"]
     assert [row[: row.rindex("attention") + 13] for row in rows] == [f"{name:<29}"[: len(name)] for name in names]
     assert "encoder-decoder attention 2.4" in names
 

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.layers.halting import AdaptiveDepth, FixedDepth, DepthOutput
 from dragoman.layers.coordinate_embeddings import CoordinateEmbeddings
+from dragoman.layers.halting import AdaptiveDepth, DepthOutput, FixedDepth
 from dragoman.models.config.universal import UniversalConfig
 from dragoman.models.universal import Universal, UniversalState, build_universal
 from tests.support.variants.universal import VARIANTS

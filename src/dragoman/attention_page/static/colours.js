@@ -1,7 +1,7 @@
-// Colours: of heads, of maps, and of the two schemes.
+// Colours of heads and maps, for the light and the dark scheme.
 
-// Okabe and Ito's eight, which people with any kind of colour vision tell apart; the darkest are lightened on dark
-// paper, the lightest darkened on light paper.
+// The eight colours of Okabe and Ito, which are distinguishable with any kind of colour vision. The darkest are
+// lightened for the dark scheme, and the lightest darkened for the light scheme.
 const HEAD_COLOURS = {
   light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#a89a00", "#3a3a3a"],
   dark: ["#4a9bd9", "#f0803c", "#1fbf92", "#de95bd", "#8fd0f5", "#f0b030", "#f0e442", "#d8d8d8"],
@@ -9,18 +9,18 @@ const HEAD_COLOURS = {
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
 
-/** A colour of the style sheet, by the name of its variable. */
+/** Return a colour of the style sheet, by the name of its variable. */
 const colourOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function headColour(head) {
   const colours = HEAD_COLOURS[isDark() ? "dark" : "light"];
   if (head < colours.length) return colours[head];
-  // The golden angle keeps hues of any number of heads apart; lightness tells neighbours apart.
+  // The golden angle gives distinct hues for any number of heads; lightness alternates between neighbours.
   const lightness = (isDark() ? 68 : 46) + (head % 2 ? 10 : 0);
   return d3.hcl((head * 137.5) % 360, 48, lightness).formatHex();
 }
 
-/** From a weight, 0 to 1, to the colour of a map. */
+/** Return a function from a weight, 0 to 1, to its colour in a map. */
 function mapColours() {
   return d3.piecewise(
     d3.interpolateLab,
@@ -28,17 +28,17 @@ function mapColours() {
   );
 }
 
-/** From a change, -1 to 1: what is lost, nothing, what is won. */
+/** Return a function from a relative change, -1 to 1, to its colour. */
 function changeColours() {
-  const nothing = colourOf("--surface");
-  const [lost, won] = isDark() ? ["#e0703a", "#4a9bd9"] : ["#d55e00", "#0072b2"];
-  return (share) => d3.interpolateLab(nothing, share < 0 ? lost : won)(Math.min(Math.abs(share), 1));
+  const neutral = colourOf("--surface");
+  const [decrease, increase] = isDark() ? ["#e0703a", "#4a9bd9"] : ["#d55e00", "#0072b2"];
+  return (change) => d3.interpolateLab(neutral, change < 0 ? decrease : increase)(Math.min(Math.abs(change), 1));
 }
 
-/** Ink that can be read on a colour. */
+/** Return a text colour that is readable on a background colour. */
 const inkOn = (colour) => (d3.lab(colour).l > 58 ? "#14161a" : "#ffffff");
 
-/** A canvas ready to draw on, in CSS pixels and sharp on any screen; it is empty. */
+/** Clear a canvas and set its size in CSS pixels, at the resolution of the screen; return its drawing context. */
 function prepareCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(width * ratio));

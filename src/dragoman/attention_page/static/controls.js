@@ -1,44 +1,46 @@
-// What one chooses with, and what all views share of it.
+// Controls, and the selection that all views share.
 
+// `heads` is the set of selected heads, or null for all of them.
 const state = { kind: null, layer: 0, heads: null, head: 0, query: 0, key: 0 };
 let attentions = {};
 let refresh = () => {};
 
-/** Change what is shown. */
-function change(values) {
+/** Change the selection and redraw the current view. */
+function setState(values) {
   Object.assign(state, values);
   refresh();
 }
 
-// Kinds have different numbers of layers and heads: what is chosen holds where it exists.
-const layerIn = (attention) => Math.min(state.layer, attention.layers - 1);
-const headIn = (attention) => Math.min(state.head, attention.heads - 1);
-const queryIn = (attention) => Math.min(state.query, attention.queries.length - 1);
-const keyIn = (attention) => Math.min(state.key, attention.keys.length - 1);
+// The selection, limited to the layers, heads and positions that this kind of attention has.
+const currentLayer = (attention) => Math.min(state.layer, attention.layers - 1);
+const currentHead = (attention) => Math.min(state.head, attention.heads - 1);
+const currentQuery = (attention) => Math.min(state.query, attention.queries.length - 1);
+const currentKey = (attention) => Math.min(state.key, attention.keys.length - 1);
 
-function headsIn(attention) {
+function currentHeads(attention) {
   const all = d3.range(attention.heads);
-  const some = all.filter((head) => state.heads === null || state.heads.has(head));
-  return some.length ? some : all;
+  const selected = all.filter((head) => state.heads === null || state.heads.has(head));
+  return selected.length ? selected : all;
 }
 
-/** The chosen kind of attention, or the first of those that a view can show. */
-function attentionAmong(kinds) {
+/** Return the selected kind of attention if the view supports it, and otherwise the first kind that it supports. */
+function currentAttention(kinds) {
   return attentions[kinds.includes(state.kind) ? state.kind : kinds[0]];
 }
 
 /**
- * Let arrow keys move the focus among the items of a container, of which one is in the tab order.
+ * Let arrow keys move the focus among the items of a container; only one item is in the tab order.
  *
- * `columns` tells how many items stand in a row, `chosen` picks the item that Tab reaches first. Returns a function to
- * call when items have come or gone.
+ * `columns` returns the number of items in a row; `chosen` returns true for the item that Tab reaches first; `moved` is
+ * called with the item that has received the focus. Returns a function to call after items were added or removed.
  */
-function roving(container, selector, { columns = () => Infinity, chosen = null, moved = () => {} } = {}) {
+function rovingTabindex(container, selector, { columns = () => Infinity, chosen = null, moved = () => {} } = {}) {
   const items = () => [...container.querySelectorAll(selector)];
-  const settle = (entry) => {
+  const updateTabOrder = (entry) => {
     const all = items();
-    const one = entry ?? all.find((item) => item === document.activeElement) ?? (chosen && all.find(chosen)) ?? all[0];
-    for (const item of all) item.tabIndex = item === one ? 0 : -1;
+    const focused = all.find((item) => item === document.activeElement);
+    const first = entry ?? focused ?? (chosen && all.find(chosen)) ?? all[0];
+    for (const item of all) item.tabIndex = item === first ? 0 : -1;
   };
   container.addEventListener("keydown", (event) => {
     const all = items();
@@ -59,26 +61,26 @@ function roving(container, selector, { columns = () => Infinity, chosen = null, 
   });
   container.addEventListener("focusin", (event) => {
     const item = event.target.closest(selector);
-    if (item) settle(item);
+    if (item) updateTabOrder(item);
   });
-  return () => settle();
+  return () => updateTabOrder();
 }
 
 /**
- * Call `changed` with the datum of the item that is pointed at, or null: under the mouse, else reached by keys, else
- * clicked. A click holds an item until the next one, or Escape.
+ * Call `changed` with the datum of the active item, or null. The active item is the one under the mouse, or else the
+ * one with keyboard focus, or else the one that was clicked. A click pins an item until the next click or Escape.
  */
-function pointing(container, selector, changed, same = (a, b) => a === b) {
+function trackPointer(container, selector, changed, same = (a, b) => a === b) {
   let hovered = null;
   let focused = null;
-  let held = null;
+  let pinned = null;
   const itemOf = (event) => event.target.closest(selector);
   const datumOf = (event) => (itemOf(event) ? d3.select(itemOf(event)).datum() : null);
-  const tell = () => changed(hovered ?? focused ?? held);
+  const notify = () => changed(hovered ?? focused ?? pinned);
   const listen = (type, react) =>
     container.addEventListener(type, (event) => {
       react(event);
-      tell();
+      notify();
     });
   listen("pointerover", (event) => (hovered = datumOf(event)));
   listen("pointerleave", () => (hovered = null));
@@ -86,15 +88,15 @@ function pointing(container, selector, changed, same = (a, b) => a === b) {
   listen("focusout", () => (focused = null));
   listen("click", (event) => {
     const datum = datumOf(event);
-    held = datum === null || (held !== null && same(held, datum)) ? null : datum;
+    pinned = datum === null || (pinned !== null && same(pinned, datum)) ? null : datum;
   });
   listen("keydown", (event) => {
-    if (event.key === "Escape") held = null;
+    if (event.key === "Escape") pinned = null;
   });
   return {
-    isHeld: (datum) => held !== null && same(held, datum),
-    current: () => hovered ?? focused ?? held,
-    forget: () => (hovered = focused = held = null),
+    isPinned: (datum) => pinned !== null && same(pinned, datum),
+    current: () => hovered ?? focused ?? pinned,
+    forget: () => (hovered = focused = pinned = null),
   };
 }
 
@@ -107,10 +109,10 @@ function labelled(parent, label) {
   return control.append("div").attr("class", "segments").attr("aria-labelledby", id);
 }
 
-/** A row of which one is chosen. Returns a function that shows options ({ value, text, colour }) and the chosen one. */
+/** Add a group of radio buttons. Returns a function that shows options ({ value, text, colour }) and the chosen one. */
 function radioGroup(parent, label, choose) {
   const group = labelled(parent, label).attr("role", "radiogroup");
-  const settle = roving(group.node(), "button", {
+  const updateTabOrder = rovingTabindex(group.node(), "button", {
     chosen: (item) => item.getAttribute("aria-checked") === "true",
     moved: (item) => item.click(),
   });
@@ -130,22 +132,22 @@ function radioGroup(parent, label, choose) {
       .style("--colour", (option) => option.colour ?? null)
       .classed("coloured", (option) => option.colour !== undefined)
       .attr("aria-checked", (option) => String(option.value === chosen));
-    settle();
+    updateTabOrder();
   };
 }
 
-/** Heads to switch on and off: a click toggles one, Shift or a double click shows it alone. */
+/** Add buttons that show or hide heads: a click toggles a head, Shift or a double click shows only this head. */
 function headToggles(parent) {
   const group = labelled(parent, "Heads").attr("role", "group");
   const all = group
     .append("button")
     .attr("type", "button")
     .text("all")
-    .on("click", () => change({ heads: null }));
-  const settle = roving(group.node(), "button");
-  const alone = (head) => change({ heads: new Set([head]), head });
+    .on("click", () => setState({ heads: null }));
+  const updateTabOrder = rovingTabindex(group.node(), "button");
+  const alone = (head) => setState({ heads: new Set([head]), head });
   return (attention) => {
-    const shown = new Set(headsIn(attention));
+    const shown = new Set(currentHeads(attention));
     all.attr("aria-pressed", String(shown.size === attention.heads));
     group
       .selectAll("button.coloured")
@@ -154,8 +156,8 @@ function headToggles(parent) {
       .text((head) => head + 1)
       .attr("aria-label", (head) => `Head ${head + 1}`)
       .attr("title", (head) => {
-        const { name, figure } = roleOf(attention, layerIn(attention), head);
-        return `Head ${head + 1}: ${name}, ${figure}`;
+        const { name, value } = roleOf(attention, currentLayer(attention), head);
+        return `Head ${head + 1}: ${name}, ${value}`;
       })
       .style("--colour", headColour)
       .attr("aria-pressed", (head) => String(shown.has(head)))
@@ -163,7 +165,7 @@ function headToggles(parent) {
         if (event.shiftKey) return alone(head);
         const next = new Set(shown);
         if (!next.delete(head)) next.add(head);
-        change({ heads: next.size ? next : null, head: next.has(head) ? head : state.head });
+        setState({ heads: next.size ? next : null, head: next.has(head) ? head : state.head });
       })
       .on("keydown", (event, head) => {
         if (event.key !== "Enter" || !event.shiftKey) return;
@@ -171,16 +173,16 @@ function headToggles(parent) {
         alone(head);
       })
       .on("dblclick", (event, head) => alone(head));
-    settle();
+    updateTabOrder();
   };
 }
 
-/** Kind of attention, layer, and one head or several. Returns a function that shows what is chosen. */
+/** Add controls for kind of attention, layer, and one or several heads. Returns a function that updates them. */
 function attentionControls(panel, kinds, { heads = "none" } = {}) {
   const bar = panel.append("div").attr("class", "controls");
-  const chooseKind = radioGroup(bar, "Attention", (kind) => change({ kind }));
-  const chooseLayer = radioGroup(bar, "Layer", (layer) => change({ layer }));
-  const chooseHead = heads === "one" ? radioGroup(bar, "Head", (head) => change({ head })) : null;
+  const chooseKind = radioGroup(bar, "Attention", (kind) => setState({ kind }));
+  const chooseLayer = radioGroup(bar, "Layer", (layer) => setState({ layer }));
+  const chooseHead = heads === "one" ? radioGroup(bar, "Head", (head) => setState({ head })) : null;
   const toggleHeads = heads === "many" ? headToggles(bar) : null;
   return (attention) => {
     chooseKind(
@@ -189,24 +191,24 @@ function attentionControls(panel, kinds, { heads = "none" } = {}) {
     );
     chooseLayer(
       d3.range(attention.layers).map((layer) => ({ value: layer, text: layer + 1 })),
-      layerIn(attention),
+      currentLayer(attention),
     );
     chooseHead?.(
       d3.range(attention.heads).map((head) => ({ value: head, text: head + 1, colour: headColour(head) })),
-      headIn(attention),
+      currentHead(attention),
     );
     toggleHeads?.(attention);
   };
 }
 
-/** What a view is about, in a sentence or two. */
-function lead(panel, heading, text) {
-  panel.append("h2").text(heading);
+/** Add the title of a view and a short introduction. */
+function addHeading(panel, title, text) {
+  panel.append("h2").text(title);
   panel.append("p").attr("class", "lead").text(text);
 }
 
-/** What stands in place of a picture for which there are no numbers. */
-function note(panel, text, code = null) {
+/** Add a note in place of a picture whose data the page does not contain, optionally with code that adds the data. */
+function addNote(panel, text, code = null) {
   const box = panel.append("div").attr("class", "note");
   box.append("p").text(text);
   if (code) box.append("pre").append("code").text(code);

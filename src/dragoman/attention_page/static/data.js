@@ -1,4 +1,4 @@
-// The numbers behind the pictures.
+// The data that the views show.
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
 
@@ -9,7 +9,7 @@ const KIND_NAMES = {
 };
 const SHORT_NAMES = { encoder_self: "Encoder", decoder_self: "Decoder", encoder_decoder: "Encoder–decoder" };
 
-/** The value of each of the 65,536 float16 numbers. */
+/** Return the values of all 65,536 float16 bit patterns. */
 function halfTable() {
   const table = new Float32Array(65536);
   for (let bits = 0; bits < 65536; bits++) {
@@ -28,7 +28,7 @@ function halfTable() {
   return table;
 }
 
-/** A function that gives float32 for a place [first, count] of the packed numbers. */
+/** Return a function from a span [first, count] of the packed numbers to their values as float32. */
 async function unpack(packed) {
   const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
   const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -43,13 +43,13 @@ async function unpack(packed) {
   };
 }
 
-/** One kind of attention: weights [layer, head, query, key] and what they are computed from. */
+/** One kind of attention: weights [layer, head, query, key], and the queries and keys they are computed from. */
 class Attention {
-  #described;
+  #entry;
   #numbers;
   #read = new Map();
 
-  constructor(kind, described, rows, numbers) {
+  constructor(kind, entry, rows, numbers) {
     const [queries, keys] = {
       encoder_self: [rows.source, rows.source],
       decoder_self: [rows.target, rows.target],
@@ -59,13 +59,13 @@ class Attention {
     this.name = KIND_NAMES[kind];
     this.queries = queries.tokens;
     this.keys = keys.tokens;
-    this.layers = described.layers;
-    this.heads = described.heads;
-    this.width = described.width;
+    this.layers = entry.layers;
+    this.heads = entry.heads;
+    this.width = entry.width;
     this.causal = kind === "decoder_self";
     this.self = kind !== "encoder_decoder";
-    this.hasBias = described.bias !== null;
-    this.#described = described;
+    this.hasBias = entry.bias !== null;
+    this.#entry = entry;
     this.#numbers = numbers;
   }
 
@@ -77,29 +77,29 @@ class Attention {
     return this.#pair("bias", layer, head, query, key);
   }
 
-  /** The mean weight of some heads. */
+  /** Return the mean weight of several heads. */
   mean(layer, heads, query, key) {
     return d3.mean(heads, (head) => this.weight(layer, head, query, key));
   }
 
-  /** The query or key of one head at one position: `width` numbers. */
+  /** Return the query or key of one head at one position: `width` numbers. */
   vector(name, layer, head, position) {
     const tokens = name === "query" ? this.queries : this.keys;
     const start = ((layer * this.heads + head) * tokens.length + position) * this.width;
     return this.#values(name).subarray(start, start + this.width);
   }
 
-  /** Whether the query may look at the key. */
-  sees(query, key) {
+  /** Return true if the query may attend to the key. */
+  canAttend(query, key) {
     return !this.causal || key <= query;
   }
 
   statistics(layer, head) {
-    return this.#described.statistics[layer * this.heads + head];
+    return this.#entry.statistics[layer * this.heads + head];
   }
 
   #pair(name, layer, head, query, key) {
-    if (!this.sees(query, key)) return 0;
+    if (!this.canAttend(query, key)) return 0;
     const values = this.#values(name);
     const map = layer * this.heads + head;
     if (this.causal) {
@@ -110,12 +110,12 @@ class Attention {
   }
 
   #values(name) {
-    if (!this.#read.has(name)) this.#read.set(name, this.#numbers(this.#described[name]));
+    if (!this.#read.has(name)) this.#read.set(name, this.#numbers(this.#entry[name]));
     return this.#read.get(name);
   }
 }
 
-/** From weights [query, key] of tokens those of words: summed over the keys of a word, averaged over its queries. */
+/** Return weights between words: weights between tokens, summed over a word's keys, averaged over its queries. */
 function mergeWords(weight, queryStarts, queries, keyStarts, keys) {
   const ends = (starts, count) => [...starts.slice(1), count];
   const queryEnds = ends(queryStarts, queries);
@@ -133,39 +133,39 @@ const ROLE_NAMES = {
   previous: "previous token",
   next: "next token",
   same: "same token",
-  separator: "punctuation, ends",
+  separator: "punctuation, </s>",
   broad: "broad",
   mixed: "mixed",
 };
 const ROLE_NAMES_ACROSS = {
   ...ROLE_NAMES,
-  previous: "just behind",
-  next: "just ahead",
-  same: "same place",
+  previous: "before diagonal",
+  next: "after diagonal",
+  same: "diagonal",
 };
 
-/** What a head seems to do, and the figure that says so. */
+/** Return the role of a head, its name, and the value that determines it, as text. */
 function roleOf(attention, layer, head) {
-  const { role, figure } = attention.statistics(layer, head);
-  const even = role === "broad" || role === "mixed";
+  const { role, roleValue } = attention.statistics(layer, head);
+  const isEvenness = role === "broad" || role === "mixed";
   return {
     role,
     name: (attention.self ? ROLE_NAMES : ROLE_NAMES_ACROSS)[role],
-    figure: even ? `evenness ${fixed(figure, 2)}` : percent(figure, 0),
+    value: isEvenness ? `evenness ${fixed(roleValue, 2)}` : percent(roleValue, 0),
   };
 }
 
-/** A share as a percentage. */
+/** Format a share as a percentage. */
 function percent(share, digits = 1) {
   return share === null || Number.isNaN(share) ? "–" : `${(100 * share).toFixed(digits)}%`;
 }
 
-/** A number with so many digits after the point. */
+/** Format a number with `digits` decimal places. */
 function fixed(number, digits) {
   return number === null || !Number.isFinite(number) ? "–" : number.toFixed(digits).replace("-", "−");
 }
 
-/** The same with its sign, plus or minus. */
+/** Format a number with `digits` decimal places and its sign. */
 function signed(number, digits) {
   const text = fixed(number, digits);
   return number > 0 && Number(number.toFixed(digits)) !== 0 ? `+${text}` : text;

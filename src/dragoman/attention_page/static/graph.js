@@ -1,11 +1,11 @@
-// A sentence as a graph: its words in a row, and arcs from each to what it looks at.
+// The view "Graph": the tokens of a sentence in a row, and arcs from each to the tokens that it attends to.
 
 function graphView(panel) {
-  lead(
+  addHeading(
     panel,
-    "A sentence as a graph",
-    "Self-attention joins every token of a sentence to every other, softly. Arcs above the words look back, arcs " +
-      "below look ahead, small rings look at their own token; arrows point at what is looked at.",
+    "Self-attention as a graph",
+    "Each arc is a weight of the self-attention, with an arrow at the attended token. Arcs above the tokens lead to " +
+      "earlier tokens, arcs below to later tokens, and small circles to the token itself.",
   );
   const kinds = Object.keys(attentions).filter((kind) => attentions[kind].self);
   const shown = kinds.length ? kinds : Object.keys(attentions);
@@ -15,9 +15,9 @@ function graphView(panel) {
   let arcs = [];
   let space;
   if (!kinds.length) {
-    note(
+    addNote(
       panel,
-      "This model has no self-attention: its sentences are read by other means, and there are no arcs to draw.",
+      "This model has no self-attention, so there are no arcs to draw.",
     );
   }
   const drawing = panel
@@ -25,7 +25,7 @@ function graphView(panel) {
     .attr("class", "graph")
     .attr("hidden", kinds.length ? null : "");
   const slider = drawing.append("label").attr("class", "slider");
-  slider.append("span").attr("class", "label").text("Arcs from");
+  slider.append("span").attr("class", "label").text("Smallest weight shown");
   const range = slider
     .append("input")
     .attr("type", "range")
@@ -43,22 +43,22 @@ function graphView(panel) {
   const [faint, strong] = [0, 1].map(() => stage.append("canvas").attr("aria-hidden", "true"));
   const words = stage.append("div").attr("class", "word-row").attr("role", "group").attr("aria-label", "Tokens");
   const numbers = drawing.append("div").attr("class", "two");
-  const settle = roving(words.node(), "button");
-  const pointer = pointing(words.node(), "button.token", showPointed);
-  panel.append("h3").text("What each head seems to do");
+  const updateTabOrder = rovingTabindex(words.node(), "button");
+  const pointer = trackPointer(words.node(), "button.token", showActive);
+  panel.append("h3").text("Roles of the heads");
   panel
     .append("p")
     .attr("class", "lead")
     .text(
-      "Named after what gets most of its weight in this sentence, if that is " +
-        `${percent(payload.roles.namedFrom, 0)} or more; else by how evenly it looks around: broad from an evenness of ` +
-        `${payload.roles.broadFrom}, of 1 at most. One sentence is a hint, not a proof.`,
+      "A head is named after the tokens that receive most of its weight in this sentence, if this is at least " +
+        `${percent(payload.roles.namedFrom, 0)}. Otherwise it is broad if its evenness (from 0 to 1) is at least ` +
+        `${payload.roles.broadFrom}, and mixed if it is lower. In other sentences, a head may have another role.`,
     );
   const roles = panel.append("div").attr("class", "scroll").append("table").attr("class", "roles");
 
   function update() {
     const before = attention;
-    attention = attentionAmong(shown);
+    attention = currentAttention(shown);
     if (before !== attention) pointer.forget();
     showControls(attention);
     drawRoles();
@@ -72,14 +72,14 @@ function graphView(panel) {
       .each(function (index) {
         writeToken(this, attention.queries[index]);
       });
-    settle();
+    updateTabOrder();
     layOut();
   }
 
-  /** Choose the arcs, and make room for them. */
+  /** Select the arcs to draw, and reserve space for them. */
   function layOut() {
-    const layer = layerIn(attention);
-    const heads = headsIn(attention);
+    const layer = currentLayer(attention);
+    const heads = currentHeads(attention);
     reading.text(percent(threshold, 0));
     const box = stage.node().getBoundingClientRect();
     const middles = words
@@ -90,8 +90,8 @@ function graphView(panel) {
         return (own.left + own.right) / 2 - box.left;
       });
     arcs = [];
-    for (const [place, head] of heads.entries()) {
-      const shift = (place - (heads.length - 1) / 2) * Math.min(3, 16 / heads.length);
+    for (const [i, head] of heads.entries()) {
+      const shift = (i - (heads.length - 1) / 2) * Math.min(3, 16 / heads.length);
       for (let query = 0; query < middles.length; query++) {
         for (let key = 0; key < middles.length; key++) {
           const weight = attention.weight(layer, head, query, key);
@@ -101,7 +101,7 @@ function graphView(panel) {
         }
       }
     }
-    // As high as the widest arcs need, on each side.
+    // The space on each side depends on the widest arc.
     const width = (arc) => Math.abs(arc.from - arc.to);
     const widest = d3.max(arcs, width) || 1;
     for (const arc of arcs) arc.height = 14 + (Math.min(170, 0.4 * widest) * width(arc)) / widest;
@@ -112,27 +112,27 @@ function graphView(panel) {
     const line = words.node().getBoundingClientRect().height;
     space = { width: stage.node().scrollWidth, height: above + line + below, top: above, bottom: above + line };
     drawArcs(faint.node(), null);
-    showPointed(pointer.current());
+    showActive(pointer.current());
   }
 
-  function showPointed(at) {
+  function showActive(at) {
     stage.classed("pointed", at !== null);
     words
       .selectAll("button")
       .classed("active", (index) => index === at)
-      .attr("aria-pressed", (index) => String(pointer.isHeld(index)));
+      .attr("aria-pressed", (index) => String(pointer.isPinned(index)));
     numbers.selectAll("*").remove();
     strong.style("visibility", at === null ? "hidden" : null);
     if (at === null) {
-      const some = "Point at a token to see only its arcs, with the numbers.";
+      const hint = "Point at a token to see only its arcs and their weights.";
       numbers
         .append("p")
         .attr("class", "hint")
-        .text(arcs.length ? some : "No weight is so large: lower the threshold.");
+        .text(arcs.length ? hint : "No weight is above the threshold: lower the threshold.");
       return;
     }
     drawArcs(strong.node(), at);
-    weightTables(numbers, attention, layerIn(attention), headsIn(attention), { query: at, key: at });
+    weightTables(numbers, attention, currentLayer(attention), currentHeads(attention), { query: at, key: at });
   }
 
   function drawArcs(canvas, at) {
@@ -195,14 +195,14 @@ function graphView(panel) {
       .attr("title", ({ layer, head }) => {
         const { entropy, distance, confidence } = attention.statistics(layer, head);
         const bits = `entropy ${fixed(entropy, 2)} bits`;
-        return `${bits}, ${fixed(distance, 1)} tokens away, largest weight ${percent(confidence, 0)} (means)`;
+        return `Means: ${bits}, distance ${fixed(distance, 1)} tokens, largest weight ${percent(confidence, 0)}`;
       })
       .attr("aria-pressed", ({ layer, head }) => {
-        const heads = headsIn(attention);
-        return String(layer === layerIn(attention) && heads.length === 1 && heads[0] === head);
+        const heads = currentHeads(attention);
+        return String(layer === currentLayer(attention) && heads.length === 1 && heads[0] === head);
       })
       .on("click", (event, { layer, head }) => {
-        change({ layer, head, heads: new Set([head]) });
+        setState({ layer, head, heads: new Set([head]) });
         roles
           .selectAll("button")
           .filter((datum) => datum.layer === layer && datum.head === head)
@@ -215,12 +215,12 @@ function graphView(panel) {
       .text(({ layer, head }) => roleOf(attention, layer, head).name);
     buttons
       .append("span")
-      .attr("class", "role-figure")
-      .text(({ layer, head }) => roleOf(attention, layer, head).figure);
-    settleRoles();
+      .attr("class", "role-value")
+      .text(({ layer, head }) => roleOf(attention, layer, head).value);
+    updateTabOrderOfRoles();
   }
 
-  const settleRoles = roving(roles.node(), "button", { columns: () => attention.heads });
+  const updateTabOrderOfRoles = rovingTabindex(roles.node(), "button", { columns: () => attention.heads });
 
   return update;
 }

@@ -1,20 +1,20 @@
-// Two columns of tokens and a line for every weight.
+// The view "Heads": two columns of tokens and a line for every weight.
 
-// Fainter lines are not drawn: they cost most of the time and cannot be seen.
-const FAINTEST = 0.02;
-const ROWS_ARE = {
+// Lines for smaller weights are not drawn: they would take most of the drawing time and are hardly visible.
+const SMALLEST_DRAWN = 0.02;
+const COLUMN_CONTENTS = {
   encoder_self: "Both columns are the source.",
-  decoder_self: "Both columns are the output, as the decoder reads it.",
-  encoder_decoder: "On the left is the output, each token as it is about to be written; on the right, the source.",
+  decoder_self: "Both columns are the input of the decoder: the start symbol, then the output.",
+  encoder_decoder: "The left column is the output (the token predicted at each position); the right one is the source.",
 };
 
 function headsView(panel) {
-  lead(
+  addHeading(
     panel,
-    "Who looks at whom",
-    "Every line is an attention weight: from the token that looks, on the left, to what it looks at, on the right. " +
-      "The stronger the line, the larger the weight; each head has its colour. Point at a token, or reach it with Tab " +
-      "and the arrow keys; a click holds it.",
+    "Attention weights",
+    "Every line is an attention weight, from the attending token (query) on the left to the attended token (key) on " +
+      "the right. Stronger lines are larger weights; each head has its own colour. Point at a token, or move to it " +
+      "with Tab and the arrow keys, to see only its weights; click to pin it.",
   );
   const showControls = attentionControls(panel, Object.keys(attentions), { heads: "many" });
   const layout = panel.append("div").attr("class", "beside");
@@ -26,17 +26,19 @@ function headsView(panel) {
     box.append("div").attr("class", "column-title").text(title);
     return box;
   };
-  const sides = { query: column("query", "looks") };
+  const sides = { query: column("query", "attends") };
   const middle = columns.append("div").attr("class", "lines").attr("aria-hidden", "true");
   const [faint, strong] = [0, 1].map(() => middle.append("canvas"));
-  sides.key = column("key", "is looked at");
+  sides.key = column("key", "is attended to");
   const footnote = main.append("p").attr("class", "footnote");
-  const settle = Object.values(sides).map((side) => roving(side.node(), "button", { columns: () => 1 }));
-  const pointer = pointing(columns.node(), "button.token", showPointed, samePlace);
+  const tabOrderUpdates = Object.values(sides).map((side) =>
+    rovingTabindex(side.node(), "button", { columns: () => 1 }),
+  );
+  const pointer = trackPointer(columns.node(), "button.token", showActive, sameToken);
   let attention;
-  let places;
+  let endpoints;
 
-  // Left and right cross over to the token at the same height.
+  // The left and right arrow keys move to the other column, to the token with the same index.
   const crossOver = (event) => {
     const to = { ArrowLeft: "query", ArrowRight: "key" }[event.key];
     if (!to) return;
@@ -47,13 +49,13 @@ function headsView(panel) {
   };
   columns.on("keydown", crossOver, true);
 
-  function samePlace(a, b) {
+  function sameToken(a, b) {
     return a.side === b.side && a.index === b.index;
   }
 
   function update() {
     const before = attention;
-    attention = attentionAmong(Object.keys(attentions));
+    attention = currentAttention(Object.keys(attentions));
     if (before !== attention) pointer.forget();
     showControls(attention);
     for (const [side, tokens] of [
@@ -75,19 +77,18 @@ function headsView(panel) {
           writeToken(this, datum.token);
         });
     }
-    settle.forEach((each) => each());
-    places = measure();
+    tabOrderUpdates.forEach((updateTabOrder) => updateTabOrder());
+    endpoints = measure();
     drawLines(faint.node(), null);
-    const left = undrawn();
     footnote.text(
-      `${ROWS_ARE[attention.kind]} Weights under ${percent(FAINTEST, 0)} are not drawn: ` +
-        `${percent(left, 0)} of all attention here. ` +
-        "Click a head to switch it on or off; Shift or a double click shows it alone.",
+      `${COLUMN_CONTENTS[attention.kind]} Weights below ${percent(SMALLEST_DRAWN, 0)} are not drawn; ` +
+        `together they are ${percent(undrawnShare(), 0)} of the attention shown here. ` +
+        "Click a head to show or hide it; Shift-click or double-click to show only this head.",
     );
-    showPointed(pointer.current());
+    showActive(pointer.current());
   }
 
-  /** Where the lines begin and end. */
+  /** Return the coordinates at which the lines start and end. */
   function measure() {
     const { width, top } = middle.node().getBoundingClientRect();
     const heights = (side) =>
@@ -102,21 +103,21 @@ function headsView(panel) {
   }
 
   function drawLines(canvas, at) {
-    const layer = layerIn(attention);
-    const heads = headsIn(attention);
-    const { width, from, to } = places;
+    const layer = currentLayer(attention);
+    const heads = currentHeads(attention);
+    const { width, from, to } = endpoints;
     const context = prepareCanvas(canvas, width, Math.max(...from, ...to) + 16);
-    // Heads of one pair lie beside each other rather than on top.
-    const apart = Math.min(2.4, 14 / heads.length);
-    for (const [place, head] of heads.entries()) {
-      const shift = (place - (heads.length - 1) / 2) * apart;
+    // The lines of different heads between the same tokens are drawn side by side.
+    const spacing = Math.min(2.4, 14 / heads.length);
+    for (const [i, head] of heads.entries()) {
+      const shift = (i - (heads.length - 1) / 2) * spacing;
       context.strokeStyle = headColour(head);
       for (let query = 0; query < from.length; query++) {
         if (at?.side === "query" && at.index !== query) continue;
         for (let key = 0; key < to.length; key++) {
           if (at?.side === "key" && at.index !== key) continue;
           const weight = attention.weight(layer, head, query, key);
-          if (weight < FAINTEST) continue;
+          if (weight < SMALLEST_DRAWN) continue;
           context.globalAlpha = 0.05 + 0.95 * weight;
           context.lineWidth = 0.6 + 3.4 * weight;
           context.beginPath();
@@ -128,34 +129,34 @@ function headsView(panel) {
     }
   }
 
-  /** What part of the attention the lines leave out. */
-  function undrawn() {
-    const layer = layerIn(attention);
-    const heads = headsIn(attention);
-    let left = 0;
+  /** Return the share of the attention whose lines are not drawn. */
+  function undrawnShare() {
+    const layer = currentLayer(attention);
+    const heads = currentHeads(attention);
+    let sum = 0;
     for (const head of heads) {
       for (let query = 0; query < attention.queries.length; query++) {
         for (let key = 0; key < attention.keys.length; key++) {
           const weight = attention.weight(layer, head, query, key);
-          if (weight < FAINTEST) left += weight;
+          if (weight < SMALLEST_DRAWN) sum += weight;
         }
       }
     }
-    return left / (heads.length * attention.queries.length);
+    return sum / (heads.length * attention.queries.length);
   }
 
-  function showPointed(at) {
-    const layer = layerIn(attention);
-    const heads = headsIn(attention);
+  function showActive(at) {
+    const layer = currentLayer(attention);
+    const heads = currentHeads(attention);
     middle.classed("pointed", at !== null);
     const buttons = columns.selectAll("button.token");
     buttons
-      .classed("active", (datum) => at !== null && samePlace(datum, at))
-      .attr("aria-pressed", (datum) => String(pointer.isHeld(datum)));
+      .classed("active", (datum) => at !== null && sameToken(datum, at))
+      .attr("aria-pressed", (datum) => String(pointer.isPinned(datum)));
     const share = (datum) => {
       if (at === null || datum.side === at.side) return null;
       const [query, key] = at.side === "query" ? [at.index, datum.index] : [datum.index, at.index];
-      return attention.sees(query, key) ? attention.mean(layer, heads, query, key) : null;
+      return attention.canAttend(query, key) ? attention.mean(layer, heads, query, key) : null;
     };
     buttons.style("--share", (datum) => `${100 * (share(datum) ?? 0)}%`);
     buttons.select(".amount").text((datum) => {
@@ -170,8 +171,8 @@ function headsView(panel) {
     }
     strong.style("visibility", null);
     drawLines(strong.node(), at);
-    // What is held here is what "Query and key" begins with.
-    if (pointer.isHeld(at)) state[at.side] = at.index;
+    // A pinned token becomes the selection of the view "Query and key".
+    if (pointer.isPinned(at)) state[at.side] = at.index;
     const own = { [at.side]: at.index };
     weightTables(aside, attention, layer, heads, attention.self ? { query: at.index, key: at.index } : own);
   }
@@ -180,7 +181,7 @@ function headsView(panel) {
     aside
       .append("p")
       .attr("class", "hint")
-      .text("Point at a token to see its numbers. What these heads seem to do, by this sentence:");
+      .text("Point at a token to see its weights. Roles of these heads in this sentence:");
     const items = aside
       .append("ul")
       .attr("class", "head-list")
@@ -189,7 +190,7 @@ function headsView(panel) {
       .join("li")
       .style("--colour", headColour);
     items.append("span").text((head) => `Head ${head + 1}: ${roleOf(attention, layer, head).name}`);
-    items.append("span").text((head) => roleOf(attention, layer, head).figure);
+    items.append("span").text((head) => roleOf(attention, layer, head).value);
   }
 
   return update;

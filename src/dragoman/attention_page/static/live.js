@@ -1,7 +1,10 @@
-// Only in a page that is served: the model behind it can be asked.
+// Requests to the server; only included in a page that is served by `dragoman attention --serve`.
 
-/** What the model says without these heads, and what it then gives to the translation of the page. */
-async function askWithout(heads) {
+/**
+ * Request the model's output without these heads. Returns the translation by greedy search, and the log-probability of
+ * the translation that the page shows.
+ */
+async function requestWithoutHeads(heads) {
   const answer = await fetch("without", {
     method: "POST",
     headers: { "Content-Type": "application/json" },

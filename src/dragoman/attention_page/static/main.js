@@ -1,4 +1,4 @@
-// The page: sentence, tabs, colours.
+// The frame of the page: sentence, tabs, colour scheme.
 
 const VIEWS = [
   { id: "heads", name: "Heads", build: headsView },
@@ -12,18 +12,18 @@ const tabs = d3.select("#tabs");
 const panels = d3.select("#panels");
 const updates = new Map();
 let current = null;
-let settleTabs = () => {};
+let updateTabOrderOfTabs = () => {};
 
 function openView(id) {
   current = id;
   tabs.selectAll("button").attr("aria-selected", (view) => String(view.id === id));
   panels.selectAll("section.panel").attr("hidden", (view) => (view.id === id ? null : ""));
-  // A view is made when it is first opened; hidden ones have no sizes to draw by.
+  // A view is built when it is first opened, because hidden elements have no size.
   if (!updates.has(id)) {
-    const view = VIEWS.find((each) => each.id === id);
+    const view = VIEWS.find((candidate) => candidate.id === id);
     updates.set(id, view.build(panels.select(`#panel-${id}`)));
   }
-  settleTabs();
+  updateTabOrderOfTabs();
   refresh();
 }
 
@@ -38,13 +38,13 @@ function setTheme(theme) {
 function writeSentence() {
   d3.select("#text").text(payload.text);
   d3.select("#translation").text(payload.translation);
-  const order = payload.rightToLeft ? "; written from the last token to the first, as the views show it" : "";
+  const order = payload.rightToLeft ? "; written from the last token to the first, and shown in this order below" : "";
   d3.select("#score").text(`log-probability ${fixed(payload.logProbability, 2)}${order}`);
 }
 
 function start(numbers) {
-  for (const [kind, described] of Object.entries(payload.kinds)) {
-    attentions[kind] = new Attention(kind, described, payload.rows, numbers);
+  for (const [kind, entry] of Object.entries(payload.kinds)) {
+    attentions[kind] = new Attention(kind, entry, payload.rows, numbers);
   }
   const [first] = Object.values(attentions);
   refresh = () => updates.get(current)();
@@ -58,7 +58,7 @@ function start(numbers) {
     .attr("aria-controls", (view) => `panel-${view.id}`)
     .text((view) => view.name)
     .on("click", (event, view) => openView(view.id));
-  settleTabs = roving(tabs.node(), "button", {
+  updateTabOrderOfTabs = rovingTabindex(tabs.node(), "button", {
     chosen: (item) => item.getAttribute("aria-selected") === "true",
     moved: (item) => item.click(),
   });
@@ -71,10 +71,10 @@ function start(numbers) {
     .attr("id", (view) => `panel-${view.id}`)
     .attr("aria-labelledby", (view) => `tab-${view.id}`);
   if (!first) {
-    note(panels, "This model has no attention to show.");
+    addNote(panels, "This model has no attention to show.");
     return;
   }
-  // The fifth layer of six is where the lectures look for what "it" means.
+  // Start with layer 5, which is the usual example for what "it" refers to in a model of six layers.
   Object.assign(state, { kind: first.kind, layer: Math.min(4, first.layers - 1) });
   state.query = Math.floor(first.queries.length / 2);
   state.key = Math.max(
@@ -82,7 +82,7 @@ function start(numbers) {
     d3.maxIndex(first.keys, (token, key) => first.weight(state.layer, 0, state.query, key)),
   );
   openView(VIEWS[0].id);
-  // Views draw by the width that they find; what they draw changes only the height.
+  // Views are drawn for the current width, and drawing changes only their height: redraw when the width changes.
   let width = panels.node().clientWidth;
   new ResizeObserver(() => {
     if (panels.node().clientWidth === width) return;
@@ -92,14 +92,14 @@ function start(numbers) {
 }
 
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
-let choseTheme = false;
+let themeChosen = false;
 setTheme(prefersDark.matches ? "dark" : "light");
-prefersDark.addEventListener("change", () => choseTheme || setTheme(prefersDark.matches ? "dark" : "light"));
+prefersDark.addEventListener("change", () => themeChosen || setTheme(prefersDark.matches ? "dark" : "light"));
 d3.select("#theme").on("click", () => {
-  choseTheme = true;
+  themeChosen = true;
   setTheme(isDark() ? "light" : "dark");
 });
 writeSentence();
 unpack(payload.numbers).then(start, () => {
-  note(panels, "This browser is too old to read the numbers in this page: it needs DecompressionStream, of 2023.");
+  addNote(panels, "This browser cannot read the data in this page: it needs DecompressionStream (browsers since 2023).");
 });

@@ -1,11 +1,11 @@
-// All heads of a kind at a glance, and one of them large.
+// The view "Overview": small maps of all heads of one kind, and a large map of one of them.
 
 function overviewView(panel) {
-  lead(
+  addHeading(
     panel,
-    "Every head at a glance",
-    "A row for each layer, a column for each head. In a map, each row is a token that looks and each column a token " +
-      "that is looked at. Click a map, or press Enter on it, to see it large.",
+    "All heads",
+    "There is a row for each layer and a column for each head. In a map, each row is an attending token (query) and " +
+      "each column an attended token (key). Click a map, or press Enter on it, to enlarge it.",
   );
   const showControls = attentionControls(panel, Object.keys(attentions));
   const layout = panel.append("div").attr("class", "overview");
@@ -22,7 +22,7 @@ function overviewView(panel) {
   const canvas = frame.append("canvas");
   const axes = frame.append("svg").attr("aria-hidden", "true");
   const legend = large.append("div").attr("class", "legend");
-  const settle = roving(grid.node(), "button", {
+  const updateTabOrder = rovingTabindex(grid.node(), "button", {
     columns: () => attention.heads,
     chosen: (item) => item.getAttribute("aria-pressed") === "true",
   });
@@ -33,11 +33,10 @@ function overviewView(panel) {
 
   function update() {
     const before = attention;
-    attention = attentionAmong(Object.keys(attentions));
+    attention = currentAttention(Object.keys(attentions));
     if (before !== attention) cursor = null;
     showControls(attention);
-    // The layer of the control is the row that the large map is taken from.
-    const chosen = { layer: layerIn(attention), head: headIn(attention) };
+    const chosen = { layer: currentLayer(attention), head: currentHead(attention) };
     drawThumbnails(chosen);
     drawLarge(chosen);
     point(cursor);
@@ -71,24 +70,24 @@ function overviewView(panel) {
           node.attr("class", "grid-label").text(text);
           return;
         }
-        const { name, figure } = roleOf(attention, datum.layer, datum.head);
+        const { name, value } = roleOf(attention, datum.layer, datum.head);
         node
           .attr("type", "button")
           .attr("class", "thumbnail")
-          .attr("aria-label", `Layer ${datum.layer + 1}, head ${datum.head + 1}: ${name}, ${figure}`)
-          .attr("title", `${name}, ${figure}`)
+          .attr("aria-label", `Layer ${datum.layer + 1}, head ${datum.head + 1}: ${name}, ${value}`)
+          .attr("title", `${name}, ${value}`)
           .attr("aria-pressed", String(datum.layer === chosen.layer && datum.head === chosen.head))
-          .on("click", () => change({ layer: datum.layer, head: datum.head }));
+          .on("click", () => setState({ layer: datum.layer, head: datum.head }));
         if (node.select("canvas").empty()) node.append("canvas");
         const picture = node.select("canvas").node();
         paintMap(picture, datum.layer, datum.head);
         picture.style.width = `${width}px`;
         picture.style.height = `${height}px`;
       });
-    settle();
+    updateTabOrder();
   }
 
-  /** One pixel for each weight; the browser makes them larger. */
+  /** Draw a map with one pixel for each weight; the browser enlarges it. */
   function paintMap(picture, layer, head) {
     const [rows, columns] = [attention.queries.length, attention.keys.length];
     picture.width = columns;
@@ -105,24 +104,24 @@ function overviewView(panel) {
     context.putImageData(image, 0, 0);
   }
 
-  const made = {};
+  const shadesByTheme = {};
   function shades() {
     const theme = isDark() ? "dark" : "light";
-    made[theme] ??= d3.quantize(mapColours(), 256).map((text) => {
+    shadesByTheme[theme] ??= d3.quantize(mapColours(), 256).map((text) => {
       const { r, g, b } = d3.rgb(text);
       return [r, g, b, 255];
     });
-    return made[theme];
+    return shadesByTheme[theme];
   }
 
   function drawLarge({ layer, head }) {
-    const { name, figure } = roleOf(attention, layer, head);
-    title.text(`Layer ${layer + 1}, head ${head + 1}: ${name}, ${figure}`);
-    frame.attr("aria-label", `Layer ${layer + 1}, head ${head + 1}; arrow keys move from weight to weight`);
+    const { name, value } = roleOf(attention, layer, head);
+    title.text(`Layer ${layer + 1}, head ${head + 1}: ${name}, ${value}`);
+    frame.attr("aria-label", `Layer ${layer + 1}, head ${head + 1}; use the arrow keys to move between weights`);
     const [rows, columns] = [attention.queries.length, attention.keys.length];
     const room = Math.max(300, large.node().getBoundingClientRect().width - 120);
     cell = Math.max(12, Math.min(40, Math.floor(room / Math.max(rows, columns))));
-    const longest = (tokens) => Math.min(130, 16 + 8 * d3.max(tokens, (token) => spoken(token).length));
+    const longest = (tokens) => Math.min(130, 16 + 8 * d3.max(tokens, (token) => readable(token).length));
     origin = { x: longest(attention.queries), y: longest(attention.keys) };
     const width = origin.x + columns * cell + 60;
     const height = origin.y + rows * cell + 4;
@@ -136,7 +135,7 @@ function overviewView(panel) {
     for (let query = 0; query < rows; query++) {
       for (let key = 0; key < columns; key++) {
         const [x, y] = [origin.x + key * cell, origin.y + query * cell];
-        if (!attention.sees(query, key)) {
+        if (!attention.canAttend(query, key)) {
           context.fillStyle = colourOf("--line");
           context.fillRect(x + cell / 2 - 1, y + cell / 2 - 1, 2, 2);
           continue;
@@ -160,7 +159,7 @@ function overviewView(panel) {
         .join("text")
         .attr("class", name)
         .attr("font-size", Math.min(13, cell))
-        .text((token) => clipped(spoken(token)));
+        .text((token) => clipped(readable(token)));
     label(attention.queries, "row")
       .attr("text-anchor", "end")
       .attr("dominant-baseline", "central")
@@ -187,7 +186,7 @@ function overviewView(panel) {
       .append("span")
       .attr("class", "ramp")
       .style("background", `linear-gradient(90deg, ${d3.quantize(colours, 9).join(", ")})`);
-    legend.append("span").text(`100%${numbers ? "; numbers in the cells are per cent" : ""}`);
+    legend.append("span").text(`100%${numbers ? "; the numbers in the cells are percentages" : ""}`);
   }
 
   function point(at) {
@@ -196,19 +195,21 @@ function overviewView(panel) {
     axes.selectAll("text.row").classed("active", (token, query) => at?.query === query);
     axes.selectAll("text.column").classed("active", (token, key) => at?.key === key);
     if (!at) {
-      readout.text("Point at a cell, or move from cell to cell with the arrow keys; Enter shows how it comes about.");
+      readout.text(
+        "Point at a cell, or move between cells with the arrow keys. Click or press Enter to see its computation.",
+      );
       return;
     }
     axes
       .select(".cursor")
       .attr("x", origin.x + at.key * cell - 1)
       .attr("y", origin.y + at.query * cell - 1);
-    const weight = attention.weight(layerIn(attention), headIn(attention), at.query, at.key);
-    say(readout.node(), [
+    const weight = attention.weight(currentLayer(attention), currentHead(attention), at.query, at.key);
+    writeParts(readout.node(), [
       { token: attention.queries[at.query] },
       " → ",
       { token: attention.keys[at.key] },
-      attention.sees(at.query, at.key) ? `: ${percent(weight)}` : ": not yet written, so it cannot be looked at",
+      attention.canAttend(at.query, at.key) ? `: ${percent(weight)}` : ": masked, because it is a later position",
     ]);
   }
 
@@ -221,7 +222,7 @@ function overviewView(panel) {
   }
 
   const explain = (at) => {
-    change({ query: at.query, key: at.key, kind: attention.kind });
+    setState({ query: at.query, key: at.key, kind: attention.kind });
     openView("query-key");
   };
   frame
@@ -239,10 +240,10 @@ function overviewView(panel) {
       if (event.key === "Enter") return explain(at);
       if (!down && !right) return;
       event.preventDefault();
-      const within = (value, count) => Math.max(0, Math.min(count - 1, value));
+      const clamp = (index, count) => Math.max(0, Math.min(count - 1, index));
       point({
-        query: within(at.query + down, attention.queries.length),
-        key: within(at.key + right, attention.keys.length),
+        query: clamp(at.query + down, attention.queries.length),
+        key: clamp(at.key + right, attention.keys.length),
       });
     });
 

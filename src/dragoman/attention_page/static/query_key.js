@@ -1,35 +1,35 @@
-// How one weight comes about: products, their sum, and the softmax.
+// The view "Query and key": the computation of one weight, from the products to the softmax.
 
 function queryKeyView(panel) {
-  lead(
+  addHeading(
     panel,
-    "How one weight comes about",
-    "A query and a key are multiplied number by number; the sum, divided by the root of their length, is the score. " +
-      "The softmax turns the scores of all keys into weights. Everything below is computed in this page from the " +
-      "captured queries and keys, and set beside the weight that the model itself had.",
+    "Computation of one weight",
+    "A query and a key are multiplied element by element. The sum of the products, divided by the square root of " +
+      "their length, is the attention score. The softmax converts the attention scores of all keys into weights. All " +
+      "values below are computed in this page from the captured queries and keys; the model's weight is shown beside.",
   );
   const kinds = Object.keys(attentions).filter((kind) => attentions[kind].width !== null);
   if (!kinds.length) {
-    note(
+    addNote(
       panel,
-      "This page holds no queries and keys. An additive attention, as in a recurrent model, has none; those of other " +
-        "models are captured when details are asked for:",
+      "This page does not contain queries and keys. The attention of a recurrent model has none. For other models, " +
+        "they are captured if details are requested:",
       'translator.attention(text, details=True).save("page.html")',
     );
     return () => {};
   }
   const showControls = attentionControls(panel, kinds, { heads: "one" });
-  const chooseQuery = tokenChoice("Query", (query) => change({ query }));
-  const chooseKey = tokenChoice("Key", (key) => change({ key }));
+  const chooseQuery = tokenChoice("Query", (query) => setState({ query }));
+  const chooseKey = tokenChoice("Key", (key) => setState({ key }));
   const products = panel.append("section").attr("class", "step");
-  products.append("h3").text("1. Multiply number by number");
+  products.append("h3").text("1. Multiply element by element");
   const readout = products.append("p").attr("class", "readout").attr("aria-live", "polite");
   const bars = products.append("div").attr("class", "bars").attr("tabindex", 0).attr("role", "application");
   const sum = panel.append("section").attr("class", "step");
-  sum.append("h3").text("2. Add up and scale");
+  sum.append("h3").text("2. Sum and scale");
   const formula = sum.append("p").attr("class", "formula");
   const softmax = panel.append("section").attr("class", "step");
-  softmax.append("h3").text("3. Compare with the other keys: the softmax");
+  softmax.append("h3").text("3. Apply the softmax over all keys");
   const both = softmax.append("p").attr("class", "both").attr("aria-live", "polite");
   const keys = softmax.append("div").attr("class", "scroll").append("table").attr("class", "softmax");
   let attention;
@@ -41,7 +41,7 @@ function queryKeyView(panel) {
     const id = `choice-${label}`;
     row.append("span").attr("class", "label").attr("id", id).text(label);
     const group = row.append("div").attr("class", "token-row").attr("role", "radiogroup").attr("aria-labelledby", id);
-    const settle = roving(group.node(), "button", {
+    const updateTabOrder = rovingTabindex(group.node(), "button", {
       chosen: (item) => item.getAttribute("aria-checked") === "true",
       moved: (item) => item.click(),
     });
@@ -58,19 +58,20 @@ function queryKeyView(panel) {
         .attr("aria-checked", (token, index) => String(index === chosen))
         .classed("unseen", (token, index) => !possible(index))
         .on("click", (event) => choose(Number(event.currentTarget.dataset.index)));
-      settle();
+      updateTabOrder();
     };
   }
 
   function update() {
-    attention = attentionAmong(kinds);
+    attention = currentAttention(kinds);
     showControls(attention);
-    const [layer, head, query, key] = [layerIn(attention), headIn(attention), queryIn(attention), keyIn(attention)];
+    const [layer, head] = [currentLayer(attention), currentHead(attention)];
+    const [query, key] = [currentQuery(attention), currentKey(attention)];
     chooseQuery(attention.queries, query, () => true);
-    chooseKey(attention.keys, key, (index) => attention.sees(query, index));
+    chooseKey(attention.keys, key, (index) => attention.canAttend(query, index));
     const q = attention.vector("query", layer, head, query);
     const scores = d3.range(attention.keys.length).map((other) => {
-      if (!attention.sees(query, other)) return -Infinity;
+      if (!attention.canAttend(query, other)) return -Infinity;
       const k = attention.vector("key", layer, head, other);
       const bias = attention.hasBias ? attention.bias(layer, head, query, other) : 0;
       return d3.sum(q, (value, i) => value * k[i]) / Math.sqrt(attention.width) + bias;
@@ -87,7 +88,7 @@ function queryKeyView(panel) {
     const left = 74;
     const x = d3.scaleBand(d3.range(K), [left, width]).paddingInner(K > 160 ? 0 : 0.18);
     const row = 72;
-    bars.attr("aria-label", `${K} numbers of query and key and their products; left and right move between them`);
+    bars.attr("aria-label", `${K} elements of query, key and product; use the left and right arrow keys to move`);
     bars.selectAll("*").remove();
     const svg = bars
       .append("svg")
@@ -139,12 +140,14 @@ function queryKeyView(panel) {
       dimension = to === null ? null : Math.max(0, Math.min(K - 1, to));
       cursor.style("display", dimension === null ? "none" : null);
       if (dimension === null) {
-        readout.text(`${K} numbers each; up is positive, down is negative. Point at a column for its numbers.`);
+        readout.text(
+          `${K} elements each; positive values point up, negative values down. Point at a column to see its values.`,
+        );
         return;
       }
       cursor.attr("x", x(dimension));
       const [a, b, c] = [q, k, product].map((values) => fixed(values[dimension], 3));
-      readout.text(`Number ${dimension + 1} of ${K}: ${a} × ${b} = ${c}`);
+      readout.text(`Element ${dimension + 1} of ${K}: ${a} × ${b} = ${c}`);
     };
     moveTo(dimension);
     svg.on("pointermove", (event) => moveTo(Math.floor(((d3.pointer(event)[0] - left) / (width - left)) * K)));
@@ -191,11 +194,11 @@ function queryKeyView(panel) {
       box.append("span").attr("class", "label").text(name);
       box.append("strong").attr("data-name", name).text(text);
     };
-    if (attention.sees(query, key)) {
+    if (attention.canAttend(query, key)) {
       pair("computed here", percent(powers[key] / total));
       pair("in the model", percent(captured(key)));
     } else {
-      both.append("span").text("This key is not yet written when the query looks: the mask gives it no weight.");
+      both.append("span").text("This key is at a later position than the query: the mask sets its weight to 0.");
     }
     keys.selectAll("*").remove();
     const top = keys.append("thead").append("tr");
@@ -204,7 +207,7 @@ function queryKeyView(panel) {
     const lines = keys
       .append("tbody")
       .selectAll("tr")
-      .data(d3.range(attention.keys.length).filter((other) => attention.sees(query, other)))
+      .data(d3.range(attention.keys.length).filter((other) => attention.canAttend(query, other)))
       .join("tr")
       .classed("chosen", (other) => other === key)
       .style("--colour", headColour(head));

@@ -1,8 +1,8 @@
-// Tokens and words: always text, never markup, and each keeps its own writing direction.
+// Tokens and words. They are always inserted as text, never as markup, and each keeps its own writing direction.
 
 const SPACE = "▁";
 
-/** Write a token into an element: a faint mark for each space, special symbols and bytes as they are. */
+/** Write a token into an element: spaces as faint marks, special symbols and bytes unchanged. */
 function writeToken(element, token) {
   const spaces = token.match(/^▁*/)[0].length;
   const node = d3.select(element).attr("dir", "auto").text(null);
@@ -12,24 +12,24 @@ function writeToken(element, token) {
   node.append("span").text(token.slice(spaces).replaceAll(SPACE, " "));
 }
 
-/** A token as people would write it. */
-const spoken = (token) => token.replaceAll(SPACE, " ").trim() || "space";
+/** Return a token as readable text. */
+const readable = (token) => token.replaceAll(SPACE, " ").trim() || "space";
 
-/** Write a line of strings and tokens ({ token }); tokens are set apart in bold. */
-function say(element, parts) {
+/** Write a line of strings and tokens ({ token }) into an element; tokens are bold. */
+function writeParts(element, parts) {
   const line = d3.select(element).text(null);
   for (const part of parts) {
     if (typeof part === "string") line.append("span").text(part);
-    else line.append("bdi").text(spoken(part.token));
+    else line.append("bdi").text(readable(part.token));
   }
 }
 
-/** Tell those who hear the page, in a line; a table would be too long. */
-const announce = (parts) => say(document.getElementById("heard"), parts);
+/** Announce a line of text to screen readers, for which the tables are too long. */
+const announce = (parts) => writeParts(document.getElementById("announcement"), parts);
 
 const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
-/** The direction of a row of tokens: that of its first letter; symbols like <s> do not count. */
+/** Return the writing direction of a row of tokens: that of its first letter, ignoring symbols like <s>. */
 function directionOf(tokens) {
   const text = tokens.filter((token) => !/^<.*>$/.test(token)).join(" ");
   const letter = text.match(/\p{L}/u);

@@ -1,17 +1,18 @@
-// Source and output line by line, joined by what the output looked at.
+// The view "Translation": source and output in two rows, connected by the encoder-decoder attention.
 
-const LINKED_FROM = 0.08;
+// Lines for smaller weights are not drawn.
+const DRAWN_FROM = 0.08;
 
 function translationView(panel) {
-  lead(
+  addHeading(
     panel,
-    "What each word of the output looked at",
-    "Encoder–decoder attention joins each word of the output to the source, softly. Point at a word on either side to " +
-      "see its links. Under each word of the output stands what it looked at most.",
+    "Attention from the output to the source",
+    "The encoder–decoder attention connects each word of the output with words of the source. Point at a word on " +
+      "either side to see its weights. Below each word of the output is the source word with the largest weight.",
   );
   const attention = attentions.encoder_decoder;
   if (!attention) {
-    note(panel, "This model has no encoder–decoder attention, so there is nothing that joins source and output.");
+    addNote(panel, "This model has no encoder–decoder attention, so there are no weights between output and source.");
     return () => {};
   }
   const bar = panel.append("div").attr("class", "controls");
@@ -30,11 +31,11 @@ function translationView(panel) {
     source: stage.append("div").attr("class", "word-row").attr("role", "group").attr("aria-label", "Source"),
     output: stage.append("div").attr("class", "word-row").attr("role", "group").attr("aria-label", "Output"),
   };
-  const settle = Object.values(rows).map((row) => roving(row.node(), "button"));
+  const tabOrderUpdates = Object.values(rows).map((row) => rovingTabindex(row.node(), "button"));
   const readout = panel.append("p").attr("class", "readout").attr("aria-live", "polite");
   const steps = panel.append("section").attr("class", "steps");
   const sameWord = (a, b) => a.side === b.side && a.index === b.index;
-  const pointer = pointing(stage.node(), "button.token", draw, sameWord);
+  const pointer = trackPointer(stage.node(), "button.token", draw, sameWord);
   let weights;
   let units;
   drawSteps();
@@ -94,10 +95,10 @@ function translationView(panel) {
         .attr("dir", "auto")
         .text(({ index }) => {
           const best = d3.maxIndex(weights[index]);
-          return best < 0 ? "" : spoken(units.source.texts[best]);
+          return best < 0 ? "" : readable(units.source.texts[best]);
         });
     }
-    settle.forEach((each) => each());
+    tabOrderUpdates.forEach((updateTabOrder) => updateTabOrder());
   }
 
   function draw(at) {
@@ -108,13 +109,13 @@ function translationView(panel) {
     const buttons = stage
       .selectAll("button.token")
       .classed("active", (datum) => at !== null && sameWord(at, datum))
-      .attr("aria-pressed", (datum) => String(pointer.isHeld(datum)))
+      .attr("aria-pressed", (datum) => String(pointer.isPinned(datum)))
       .style("--share", (datum) => `${100 * (share(datum) ?? 0)}%`);
     buttons.select(".amount").text((datum) => (share(datum) === null ? "" : percent(share(datum))));
     drawLinks(at);
     markSteps(at);
     if (at === null) {
-      readout.text("Point at a word to see how its attention is shared out.");
+      readout.text("Point at a word to see its largest weights.");
       return;
     }
     const others = (at.side === "output" ? units.source : units.output).texts.map((text, index) => ({
@@ -123,15 +124,15 @@ function translationView(panel) {
     }));
     const parts = [
       { token: units[at.side].texts[at.index] },
-      at.side === "output" ? " looked at " : " was looked at by ",
+      at.side === "output" ? " attends to " : " is attended to by ",
     ];
-    for (const [place, other] of d3
+    for (const [i, other] of d3
       .sort(others, (a, b) => d3.descending(a.share, b.share))
       .slice(0, 5)
       .entries()) {
-      parts.push(place ? ", " : "", { token: other.text }, ` ${percent(other.share)}`);
+      parts.push(i ? ", " : "", { token: other.text }, ` ${percent(other.share)}`);
     }
-    say(readout.node(), parts);
+    writeParts(readout.node(), parts);
   }
 
   function drawLinks(at) {
@@ -149,14 +150,14 @@ function translationView(panel) {
           }),
       ]),
     );
-    const oneLine = (some) => some.every(({ top }) => Math.abs(top - some[0].top) < 4);
-    // Lines between wrapped rows would cross words: then only those of one word are drawn.
+    const oneLine = (row) => row.every(({ top }) => Math.abs(top - row[0].top) < 4);
+    // Between wrapped rows, lines would cross words: then only the lines of the active word are drawn.
     if (at === null && !Object.values(boxes).every(oneLine)) return;
     context.strokeStyle = chosen.head === "mean" ? colourOf("--accent") : headColour(chosen.head);
     context.lineCap = "round";
     for (const [query, row] of weights.entries()) {
       for (const [key, weight] of row.entries()) {
-        if (weight < LINKED_FROM) continue;
+        if (weight < DRAWN_FROM) continue;
         const touched = at === null || (at.side === "output" ? query : key) === at.index;
         if (!touched && at !== null) continue;
         const [from, to] = [boxes.output[query], boxes.source[key]];
@@ -172,11 +173,11 @@ function translationView(panel) {
   }
 
   function drawSteps() {
-    steps.append("h3").text("What else it could have said");
+    steps.append("h3").text("Most probable tokens at each position");
     if (!payload.candidates.length) {
-      note(
+      addNote(
         steps,
-        "This page holds no candidates. They are found when they are asked for:",
+        "This page does not contain candidates. They are included if they are requested:",
         'translator.attention(text, candidates=5).save("page.html")',
       );
       return;
@@ -184,12 +185,12 @@ function translationView(panel) {
     steps
       .append("p")
       .attr("class", "lead")
-      .text("Token by token: what was written, and what the model found most probable there.");
+      .text("For each position: the token of the output, and the most probable tokens under the model.");
     const list = steps.append("ol").attr("class", "step-list").attr("dir", directionOf(payload.rows.predicted.tokens));
     const step = list.selectAll("li").data(payload.candidates).join("li");
     step
       .append("span")
-      .attr("class", "word said")
+      .attr("class", "word output-token")
       .each(function (candidates, index) {
         writeToken(this, payload.rows.predicted.tokens[index]);
       });
@@ -200,25 +201,25 @@ function translationView(panel) {
         candidates.map(([token, probability]) => ({
           token,
           probability,
-          said: token === payload.rows.predicted.tokens[index],
+          inOutput: token === payload.rows.predicted.tokens[index],
         })),
       )
       .join("li")
-      .classed("chosen", (each) => each.said)
-      .style("--share", (each) => `${100 * each.probability}%`);
+      .classed("chosen", ({ inOutput }) => inOutput)
+      .style("--share", ({ probability }) => `${100 * probability}%`);
     candidate
       .append("span")
       .attr("class", "word")
-      .each(function (each) {
-        writeToken(this, each.token);
+      .each(function ({ token }) {
+        writeToken(this, token);
       });
     candidate
       .append("span")
       .attr("class", "amount")
-      .text((each) => percent(each.probability));
+      .text(({ probability }) => percent(probability));
   }
 
-  /** Mark the steps that wrote the word which is pointed at. */
+  /** Mark the positions that belong to the active word of the output. */
   function markSteps(at) {
     const { starts, tokens } = units.output;
     const [first, last] =

@@ -1,20 +1,23 @@
-// Numbers beside a picture: where one token looks, or who looks at it.
+// Tables of weights beside a picture: what a token attends to, and which tokens attend to it.
 
 const ROWS = 12;
 
-/** Tokens with their weights, a column for each head, the largest mean first. Returns the gist, to be said. */
+/**
+ * Add a table of tokens with their weights, with a column for each head and the largest mean first. Returns a summary
+ * for screen readers.
+ */
 function weightTable(parent, caption, rows, heads) {
   const sorted = d3.sort(rows, (a, b) => d3.descending(a.mean, b.mean));
   const shown = sorted.slice(0, sorted.length > ROWS + 1 ? ROWS : ROWS + 1);
   const box = parent.append("div").attr("class", "weights");
-  say(box.append("p").attr("class", "caption").node(), caption);
+  writeParts(box.append("p").attr("class", "caption").node(), caption);
   const table = box.append("div").attr("class", "scroll").append("table");
   const several = heads.length > 1;
   const head = table.append("thead").append("tr");
   head
     .append("th")
     .attr("scope", "col")
-    .text(several ? "per cent" : "token");
+    .text(several ? "in %" : "token");
   if (several) head.append("th").attr("scope", "col").text("mean");
   head
     .selectAll("th.head")
@@ -62,16 +65,16 @@ function weightTable(parent, caption, rows, heads) {
   ];
 }
 
-/** Both tables of one position: where it looks as a query, and who looks at it as a key. */
+/** Add the tables of one position: what it attends to as a query, and which tokens attend to it as a key. */
 function weightTables(parent, attention, layer, heads, { query = null, key = null }) {
   const row = (token, weights) => ({ token, weights, mean: d3.mean(weights) });
-  const gist = [];
+  const summary = [];
   if (query !== null) {
-    const keys = d3.range(attention.keys.length).filter((other) => attention.sees(query, other));
-    gist.push(
+    const keys = d3.range(attention.keys.length).filter((other) => attention.canAttend(query, other));
+    summary.push(
       ...weightTable(
         parent,
-        [{ token: attention.queries[query] }, " looks at"],
+        [{ token: attention.queries[query] }, " attends to"],
         keys.map((other) =>
           row(
             attention.keys[other],
@@ -83,11 +86,11 @@ function weightTables(parent, attention, layer, heads, { query = null, key = nul
     );
   }
   if (key !== null) {
-    const queries = d3.range(attention.queries.length).filter((other) => attention.sees(other, key));
-    gist.push(
+    const queries = d3.range(attention.queries.length).filter((other) => attention.canAttend(other, key));
+    summary.push(
       ...weightTable(
         parent,
-        [{ token: attention.keys[key] }, " is looked at by"],
+        [{ token: attention.keys[key] }, " is attended to by"],
         queries.map((other) =>
           row(
             attention.queries[other],
@@ -98,5 +101,5 @@ function weightTables(parent, attention, layer, heads, { query = null, key = nul
       ),
     );
   }
-  announce(gist);
+  announce(summary);
 }

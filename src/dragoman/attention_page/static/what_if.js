@@ -1,18 +1,19 @@
-// Single heads switched off: what the translation loses.
+// The view "What if": the effect of switching heads off.
 
 function whatIfView(panel) {
-  lead(
+  addHeading(
     panel,
-    "What if a head were missing?",
-    "Each cell is one head, switched off alone. Its number is the change in the log-probability that the model gives " +
-      "to the translation above: below zero, the head had helped. Choose a cell to see what the model says without it." +
-      (payload.live ? " With Shift, more heads go: the model is asked what it says without all of them." : ""),
+    "The effect of switching a head off",
+    "Each cell is one head. Its number is the change in the log-probability of the translation above if only this " +
+      "head is switched off; it is negative if the head contributes to the translation. Click a cell to see the " +
+      "translation without the head." +
+      (payload.live ? " Shift-click further cells to switch several heads off at the same time." : ""),
   );
   if (!payload.without.length) {
-    note(
+    addNote(
       panel,
-      "This page does not hold what single heads do: that takes as long as some translations. It is found by " +
-        "`dragoman attention` without --quick, or in Python:",
+      "This page does not contain the effects of single heads, which take as long to compute as several " +
+        "translations. To include them, run `dragoman attention` without --quick, or in Python:",
       'translator.attention(text, without_heads=True).save("page.html")',
     );
     return () => {};
@@ -22,15 +23,15 @@ function whatIfView(panel) {
     ...each,
     change: each.logProbability === null || total === null ? NaN : each.logProbability - total,
   }));
-  const reach = d3.max(all, (each) => Math.abs(each.change)) || 1;
-  // What matters most is shown first.
+  const largestChange = d3.max(all, (each) => Math.abs(each.change)) || 1;
+  // The head with the largest effect is selected at first.
   let chosen = d3.least(all, (each) => each.change) ?? all[0];
-  // Several heads at once, which only a server can tell about; otherwise `chosen` alone.
+  // The heads that are switched off: only `chosen`, or several if a server can compute their effect.
   let off = [chosen];
   const result = panel.append("section").attr("class", "result").attr("aria-live", "polite");
   const grids = panel.append("div").attr("class", "what-if-grids");
-  const settles = [];
-  for (const [kind, heads] of d3.group(all, (each) => each.kind)) settles.push(drawGrid(kind, heads));
+  const tabOrderUpdates = [];
+  for (const [kind, heads] of d3.group(all, (each) => each.kind)) tabOrderUpdates.push(drawGrid(kind, heads));
   const legend = panel.append("div").attr("class", "legend");
 
   function drawGrid(kind, heads) {
@@ -58,7 +59,7 @@ function whatIfView(panel) {
       .attr("aria-label", ([layer]) => `Layer ${layer + 1}`);
     rows
       .selectAll("td")
-      .data(([, some]) => some)
+      .data(([, headsOfLayer]) => headsOfLayer)
       .join("td")
       .append("button")
       .attr("type", "button")
@@ -66,14 +67,14 @@ function whatIfView(panel) {
       .text((each) => signed(each.change, 2))
       .on("click", (event, each) => {
         if (payload.live && event.shiftKey) {
-          const others = off.filter((one) => one !== each);
+          const others = off.filter((head) => head !== each);
           off = others.length < off.length && others.length ? others : [...others, each];
         } else off = [each];
         if (off.length === 1) chosen = off[0];
-        else ask(off);
+        else showWithout(off);
         update();
       });
-    return roving(table.node(), "button", {
+    return rovingTabindex(table.node(), "button", {
       columns: () => columns,
       chosen: (item) => item.getAttribute("aria-pressed") === "true",
     });
@@ -83,10 +84,10 @@ function whatIfView(panel) {
     const colours = changeColours();
     grids
       .selectAll("button")
-      .style("background-color", (each) => colours(each.change / reach || 0))
-      .style("color", (each) => inkOn(colours(each.change / reach || 0)))
+      .style("background-color", (each) => colours(each.change / largestChange || 0))
+      .style("color", (each) => inkOn(colours(each.change / largestChange || 0)))
       .attr("aria-pressed", (each) => String(off.includes(each)));
-    settles.forEach((settle) => settle());
+    tabOrderUpdates.forEach((updateTabOrder) => updateTabOrder());
     drawLegend(colours);
     if (off.length === 1)
       show(
@@ -95,31 +96,32 @@ function whatIfView(panel) {
       );
   }
 
-  /** What the model says without all of these; an answer that comes too late, for other heads, is not shown. */
-  async function ask(heads) {
+  /** Show the result without several heads. A response is ignored if other heads were selected in the meantime. */
+  async function showWithout(heads) {
     result.attr("aria-busy", "true");
     try {
-      const found = await askWithout(heads);
-      if (off === heads) show(`Without ${heads.length} heads`, { ...found, change: found.logProbability - total });
+      const response = await requestWithoutHeads(heads);
+      const change = response.logProbability - total;
+      if (off === heads) show(`Without ${heads.length} heads`, { ...response, change });
     } catch (error) {
-      if (off === heads) note(result.text(""), `The model could not be asked: ${error.message}`);
+      if (off === heads) addNote(result.text(""), `The request to the server failed: ${error.message}`);
     }
     if (off === heads) result.attr("aria-busy", null);
   }
 
-  function show(title, chosen) {
+  function show(title, ablation) {
     result.selectAll("*").remove();
     result.append("h3").text(title);
-    // Without a head the search is greedy; so it must be with it, or the search would seem the head's doing.
-    const [kept, other] = differences(payload.withAll, chosen.translation);
+    // Both translations are from greedy search, so that their difference is not due to the search.
+    const [withHeads, withoutHeads] = differences(payload.withAll, ablation.translation);
     const lines = result.append("dl").attr("class", "compare");
-    drawLine(lines, "with it", kept, "del");
-    drawLine(lines, "without", other, "ins");
-    const times = Math.exp(chosen.change);
-    const [before, after, difference] = [fixed(total, 2), fixed(chosen.logProbability, 2), signed(chosen.change, 2)];
-    const scores = `log-probability ${before} → ${after} (${difference})`;
-    const ratio = times > 0.001 && times < 1000 ? `; it is ${times.toPrecision(2)} times as probable as before` : "";
-    const same = payload.withAll === chosen.translation ? "The same words. " : "";
+    drawLine(lines, "with", withHeads, "del");
+    drawLine(lines, "without", withoutHeads, "ins");
+    const factor = Math.exp(ablation.change);
+    const [before, after, change] = [fixed(total, 2), fixed(ablation.logProbability, 2), signed(ablation.change, 2)];
+    const scores = `log-probability ${before} → ${after} (${change})`;
+    const ratio = factor > 0.001 && factor < 1000 ? `, a probability ${factor.toPrecision(2)} times as large` : "";
+    const same = payload.withAll === ablation.translation ? "Both translations are the same. " : "";
     const greedy = payload.withAll === payload.translation ? "" : "Both lines are found by greedy search. ";
     result.append("p").attr("class", "change").text(`${same}${greedy}For the translation above: ${scores}${ratio}.`);
   }
@@ -127,41 +129,41 @@ function whatIfView(panel) {
   function drawLine(lines, name, words, mark) {
     lines.append("dt").text(name);
     const line = lines.append("dd").attr("dir", "auto");
-    for (const [place, { text, differs, joined }] of words.entries()) {
-      if (place && !joined) line.append("span").text(" ");
+    for (const [i, { text, differs, joined }] of words.entries()) {
+      if (i && !joined) line.append("span").text(" ");
       line.append(differs ? mark : "span").text(text);
     }
-    if (!words.length) line.append("span").attr("class", "hint").text("(nothing)");
+    if (!words.length) line.append("span").attr("class", "hint").text("(empty)");
   }
 
   function drawLegend(colours) {
     legend.selectAll("*").remove();
-    legend.append("span").text(`${fixed(-reach, 2)}: less probable without it`);
+    legend.append("span").text(`${fixed(-largestChange, 2)}: less probable without the head`);
     const stops = d3.range(-1, 1.01, 0.25).map(colours);
     legend
       .append("span")
       .attr("class", "ramp")
       .style("background", `linear-gradient(90deg, ${stops.join(", ")})`);
-    legend.append("span").text(`+${fixed(reach, 2)}: more probable`);
+    legend.append("span").text(`+${fixed(largestChange, 2)}: more probable`);
   }
 
   return update;
 }
 
-// Scripts written without spaces are compared character by character.
-const ALONE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\u3000-\\u303f\\uff00-\\uffef";
-const WORD = new RegExp(`[${ALONE}]|[^\\s${ALONE}]+`, "gu");
+// Text in scripts without spaces is compared character by character.
+const UNSPACED = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\u3000-\\u303f\\uff00-\\uffef";
+const WORD = new RegExp(`[${UNSPACED}]|[^\\s${UNSPACED}]+`, "gu");
 
-/** The words of two lines, each with whether it is not in the longest row of words that both have. */
+/** Return the words of two lines; `differs` is false for the words of their longest common subsequence. */
 function differences(first, second) {
   const split = (line) =>
-    [...line.matchAll(WORD)].map((found) => ({
-      text: found[0],
-      joined: found.index > 0 && !/\s/.test(line[found.index - 1]),
+    [...line.matchAll(WORD)].map((match) => ({
+      text: match[0],
+      joined: match.index > 0 && !/\s/.test(line[match.index - 1]),
       differs: true,
     }));
   const [a, b] = [split(first), split(second)];
-  // common[i][j]: how many words the rests from i and j share
+  // common[i][j]: length of the longest common subsequence of a[i..] and b[j..]
   const common = d3.range(a.length + 1).map(() => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
