@@ -1,4 +1,4 @@
-"""Attention masks, both kernels at their border, and multi-head attention head by head."""
+"""Attention masks, both implementations of attention at the length where they switch, and multi-head attention."""
 
 import dataclasses
 import math
@@ -40,7 +40,7 @@ def test_dense_masks() -> None:
 
 
 def test_masks_are_boolean_of_three_dimensions_and_frozen() -> None:
-    # Whoever runs with shape checks hears of it from those, everybody else from the class.
+    # The error is raised by the runtime check of shapes, if it is active, and otherwise by the class.
     for wrong in (torch.ones(1, 2, 3), torch.ones(2, 3, dtype=torch.bool)):
         with pytest.raises(Exception, match=r"mask|Bool"):
             AttentionMask(allowed=wrong)
@@ -60,7 +60,7 @@ def test_naive_weights_are_the_formula() -> None:
 @pytest.mark.parametrize("keys", [SHORT // 64, SHORT // 64 + 1], ids=["short", "long"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_both_sides_of_the_threshold(keys: int, causal: bool) -> None:
-    """64 queries: the last size for plain products, and the first for torch's kernel."""
+    """64 queries, with the largest number of keys for plain products, and the smallest for torch's kernel."""
     query, key, value = random(2, 1, 64, 4), random(2, 1, keys, 4, seed=1), random(2, 1, keys, 4, seed=2)
     allowed = torch.ones(2, 64, keys, dtype=torch.bool)
     allowed[0, :, 50:] = False
@@ -71,11 +71,11 @@ def test_both_sides_of_the_threshold(keys: int, causal: bool) -> None:
         )
 
 
-# What counts as short: everything (plain products) or nothing (torch's kernels).
+# The value of SHORT: all lengths use plain products, or all use torch's kernels.
 KERNELS = pytest.mark.parametrize("short", [10**9, -1], ids=["plain", "torch's"])
 
 
-# Of two sentences, 4 queries and 5 keys; some queries may attend to nothing.
+# A mask for two sentences with 4 queries and 5 keys; some queries may attend to no key.
 ANY = (random(2, 4, 5, seed=7) < 0.5) & torch.tensor([True, True, True, False]).view(4, 1)
 MASKS = {
     "none": NO_MASK,
@@ -89,7 +89,10 @@ MASKS = {
 @KERNELS
 @pytest.mark.parametrize("kind", MASKS)
 def test_a_bias_is_added_to_the_scaled_scores(kind: str, short: int) -> None:
-    """Fast or written out: the same outputs and gradients, the bias' among them; zeros where nothing is seen."""
+    """The fast and the naive function have the same outputs and gradients, including the gradient of the bias.
+
+    Outputs and gradients are zero where no key is allowed.
+    """
     mask = MASKS[kind]
     leaves = [random(2, 3, 4, 6), random(2, 3, 5, 6, seed=1), random(2, 3, 5, 2, seed=2), random(2, 3, 4, 5, seed=3)]
     outcomes = []
@@ -102,7 +105,7 @@ def test_a_bias_is_added_to_the_scaled_scores(kind: str, short: int) -> None:
                 output = scaled_dot_product_attention(query, key, value, mask, bias=bias)
         (output * random(2, 3, 4, 2, seed=4)).sum().backward()
         outcomes.append((output, query.grad, key.grad, value.grad, bias.grad))
-        # [B, T, S] -> [B, 1, T, S]: a score that is masked has no part in anything
+        # [B, T, S] -> [B, 1, T, S]: a masked attention score affects neither outputs nor gradients
         allowed = mask.dense(4, 5, CPU).unsqueeze(1)
         assert bias.grad is not None
         assert bias.grad.masked_select(~allowed).eq(0).all()
@@ -122,15 +125,15 @@ def test_a_bias_in_half_precision(short: int) -> None:
     query, key, bias = random(2, 3, 4, 6), random(2, 3, 5, 6, seed=1), random(2, 3, 4, 5, seed=2)
     expected, _ = naive_attention(query, key, key, CAUSAL_MASK, bias)
     with patch.object(attention_module, "SHORT", short):
-        found = scaled_dot_product_attention(
+        actual = scaled_dot_product_attention(
             query.bfloat16(), key.bfloat16(), key.bfloat16(), CAUSAL_MASK, bias=bias.bfloat16()
         )
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.double(), expected, atol=0.05, rtol=0.05)
+    assert actual.dtype == torch.bfloat16
+    torch.testing.assert_close(actual.double(), expected, atol=0.05, rtol=0.05)
 
 
-def test_without_a_bias_torchs_causal_kernel_is_asked_for() -> None:
-    """Its memory is linear in the length, because it is told of the mask and given none."""
+def test_torchs_causal_kernel_is_used_without_a_bias() -> None:
+    """Its memory is linear in the length, because it needs no mask tensor."""
     query = random(1, 2, 200, 4)
     with patch.object(F, "scaled_dot_product_attention", wraps=F.scaled_dot_product_attention) as kernel:
         scaled_dot_product_attention(query, query, query, CAUSAL_MASK)
@@ -139,7 +142,7 @@ def test_without_a_bias_torchs_causal_kernel_is_asked_for() -> None:
         assert kernel.call_args.kwargs["attn_mask"].shape == (1, 2, 200, 200)
 
 
-def test_nothing_to_attend_to_gives_zeros() -> None:
+def test_the_output_is_zeros_without_keys() -> None:
     output = scaled_dot_product_attention(random(2, 3, 4, 8), random(2, 3, 0, 8), random(2, 3, 0, 8))
     assert output.equal(torch.zeros(2, 3, 4, 8, dtype=torch.float64))
 
@@ -160,15 +163,15 @@ def test_dropout_drops_weights_and_keeps_their_expectation(length: int, masked: 
 
 
 @pytest.mark.parametrize("d_k", [None, 1, 4, 7])
-@pytest.mark.parametrize("itself", [True, False], ids=["self-attention", "memory"])
-def test_heads_one_by_one(d_k: int | None, itself: bool) -> None:
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, with the projections cut by hand."""
+@pytest.mark.parametrize("self_attention", [True, False], ids=["self-attention", "memory"])
+def test_heads_one_by_one(d_k: int | None, self_attention: bool) -> None:
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, with the projections split by hand."""
     torch.manual_seed(0)
     attention = MultiHeadAttention(12, 3, d_k=d_k, bias=True).double()
     for layer in (attention.query, attention.key, attention.value):
         torch.nn.init.normal_(layer.bias)
     x = random(2, 7, 12)
-    memory = x if itself else random(2, 7, 12, seed=1)
+    memory = x if self_attention else random(2, 7, 12, seed=1)
     real = torch.arange(7) < torch.tensor([[7], [4]])
     heads = []
     for i in range(3):
@@ -188,27 +191,27 @@ def test_heads_one_by_one(d_k: int | None, itself: bool) -> None:
     torch.testing.assert_close(attention.attend(x, key, value, AttentionMask.padding(real)), expected)
 
 
-def test_a_width_of_keys_that_is_given_or_not() -> None:
-    """d_k = d_model / heads is the default, to the last bit."""
-    given, default = MultiHeadAttention(12, 3, d_k=4), MultiHeadAttention(12, 3)
-    given.load_state_dict(default.state_dict())
+def test_the_default_width_of_keys() -> None:
+    """d_k = d_model / heads is the default; the results are bitwise equal."""
+    explicit, default = MultiHeadAttention(12, 3, d_k=4), MultiHeadAttention(12, 3)
+    explicit.load_state_dict(default.state_dict())
     x = torch.randn(2, 5, 12)
-    assert given(x, x).equal(default(x, x))
+    assert explicit(x, x).equal(default(x, x))
     narrow = MultiHeadAttention(12, 3, d_k=2)
     assert sum(p.numel() for p in narrow.parameters()) == 2 * 12 * 6 + 2 * 12 * 12
 
 
 @pytest.mark.parametrize("length", [9, 140], ids=["short", "long"])
-def test_a_width_of_keys_packed(length: int) -> None:
-    """Rows of real tokens give what the padded batch gives."""
+def test_packed_rows_with_a_width_of_keys(length: int) -> None:
+    """Packed rows and the padded batch have the same results."""
     torch.manual_seed(0)
     attention = MultiHeadAttention(12, 3, d_k=5).double()
     real = torch.arange(length) < torch.tensor([[length], [4]])
     layout = Packed(real)
     x = random(2, length, 12)
     rows = layout.rows(x)
-    found = attention(rows, rows, AttentionMask.between(layout, layout))
-    torch.testing.assert_close(layout.batch(found)[real], attention(x, x, AttentionMask.padding(real))[real])
+    actual = attention(rows, rows, AttentionMask.between(layout, layout))
+    torch.testing.assert_close(layout.batch(actual)[real], attention(x, x, AttentionMask.padding(real))[real])
 
 
 def test_projections_have_no_bias_by_default() -> None:
@@ -222,13 +225,13 @@ def test_heads_must_divide_the_width() -> None:
         MultiHeadAttention(8, 3)
 
 
-def test_weights_drop_in_training_only() -> None:
+def test_weights_are_dropped_in_training_only() -> None:
     torch.manual_seed(0)
-    dropping, whole = MultiHeadAttention(8, 2, dropout=0.5), MultiHeadAttention(8, 2)
-    whole.load_state_dict(dropping.state_dict())
+    with_dropout, without_dropout = MultiHeadAttention(8, 2, dropout=0.5), MultiHeadAttention(8, 2)
+    without_dropout.load_state_dict(with_dropout.state_dict())
     x = torch.randn(2, 6, 8)
-    assert not dropping(x, x).equal(whole(x, x))
-    assert dropping.eval()(x, x).equal(whole.eval()(x, x))
+    assert not with_dropout(x, x).equal(without_dropout(x, x))
+    assert with_dropout.eval()(x, x).equal(without_dropout.eval()(x, x))
 
 
 @pytest.mark.parametrize(
@@ -236,34 +239,34 @@ def test_weights_drop_in_training_only() -> None:
     [{}, {"rotation": RotaryPositions(6)}, {"relative": RelativePositions(2, 6, future=True)}],
     ids=["none", "rotary", "relative"],
 )
-def test_projected_memory_can_be_cut_and_joined(positions: dict[str, Any]) -> None:
-    """The key-value cache: projecting in two pieces, at their offsets, is projecting at once."""
+def test_projected_memory_can_be_concatenated(positions: dict[str, Any]) -> None:
+    """The key-value cache: projecting two parts at their offsets equals projecting all at once."""
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 2, d_k=6, **positions).double()
     x = random(2, 6, 8)
-    pieces = [attention.project_memory(x[:, :4]), attention.project_memory(x[:, 4:], offset=4)]
-    key, value = (torch.cat(parts, dim=2) for parts in zip(*pieces, strict=True))
+    parts = [attention.project_memory(x[:, :4]), attention.project_memory(x[:, 4:], offset=4)]
+    key, value = (torch.cat(tensors, dim=2) for tensors in zip(*parts, strict=True))
     torch.testing.assert_close((key, value), attention.project_memory(x))
     torch.testing.assert_close(attention.attend(x[:, 4:], key, value, offset=4), attention(x, x)[:, 4:])
 
 
-def test_relative_positions_see_distances_only() -> None:
-    """The same words behind others attend to each other as before; turned around, otherwise."""
+def test_relative_positions_depend_on_distances_only() -> None:
+    """The same tokens at later positions have the same outputs; in reverse order, they have not."""
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 2, relative=RelativePositions(3, 4, future=True)).double()
     x = random(1, 10, 8)
-    behind = AttentionMask(allowed=(torch.arange(10) >= 4).expand(1, 10, 10))
-    torch.testing.assert_close(attention(x, x, behind)[:, 4:], attention(x[:, 4:], x[:, 4:]))
-    turned = x.flip(1)
-    assert not torch.allclose(attention(turned, turned).flip(1), attention(x, x), atol=1e-3)
+    last_six = AttentionMask(allowed=(torch.arange(10) >= 4).expand(1, 10, 10))
+    torch.testing.assert_close(attention(x, x, last_six)[:, 4:], attention(x[:, 4:], x[:, 4:]))
+    reverse = x.flip(1)
+    assert not torch.allclose(attention(reverse, reverse).flip(1), attention(x, x), atol=1e-3)
 
 
-def test_rotation_sees_distances_only() -> None:
-    """Moved as one, queries and keys attend as before."""
+def test_rotation_depends_on_distances_only() -> None:
+    """If queries and keys are moved by the same number of positions, the outputs do not change."""
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 2, rotation=RotaryPositions(4)).double()
     x = random(1, 6, 8)
     key, value = attention.project_memory(x, offset=40)
     torch.testing.assert_close(attention.attend(x, key, value, offset=40), attention(x, x), atol=1e-6, rtol=1e-6)
-    # And they do see distances: turned around, the same words give other sums.
+    # Distances do matter: in reverse order, the same tokens have other outputs.
     assert not torch.allclose(attention(x.flip(1), x.flip(1)).flip(1), attention(x, x), atol=1e-3)

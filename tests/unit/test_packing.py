@@ -1,4 +1,4 @@
-"""Rows of real tokens instead of padded batches: where each token stands, and back."""
+"""Packing of padded batches into rows of real tokens, and unpacking."""
 
 import pytest
 import torch
@@ -24,13 +24,13 @@ def test_rows_are_the_real_tokens_in_order() -> None:
     assert torch.equal(packed.from_grid(packed.to_grid(rows))[:5], rows[:5])
 
 
-def test_there_is_always_a_row_that_is_no_token() -> None:
+def test_there_is_always_a_filler_row() -> None:
     packed = Packed(torch.ones(ROWS, 1, dtype=torch.bool))
     assert packed.tokens == ROWS
     assert len(packed.real) == 2 * ROWS
 
 
-def test_few_shapes() -> None:
+def test_attention_grids_have_few_shapes() -> None:
     grids = {Packed(torch.ones(1024 // width, width, dtype=torch.bool)).attendable.shape for width in range(64, 129)}
     assert len(grids) <= 18
 
@@ -41,7 +41,7 @@ def test_every_query_of_the_grid_has_a_key() -> None:
     assert packed.attendable[0].sum() == 4
 
 
-def test_rows_that_are_no_token_take_no_part_in_gradients() -> None:
+def test_filler_rows_have_no_gradient() -> None:
     real = masks(1, 3, width=4)
     packed = Packed(real)
     rows = torch.randn(len(packed.real), 2, requires_grad=True)
@@ -50,7 +50,7 @@ def test_rows_that_are_no_token_take_no_part_in_gradients() -> None:
     assert torch.equal(rows.grad[:, 0], 2.0 * packed.real)
 
 
-def test_a_padded_batch_is_as_it_is() -> None:
+def test_a_padded_layout_changes_nothing() -> None:
     real, x = masks(1, 3, width=4), torch.randn(2, 4, 5)
     layout = Padded(real)
     for same in (layout.rows(x), layout.batch(x), layout.to_grid(x), layout.from_grid(x)):
@@ -59,19 +59,19 @@ def test_a_padded_batch_is_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("kind", [Padded, Packed])
-def test_values_lie_as_rows_do(kind: type[Layout]) -> None:
-    """One of each row; of packed ones, those of the tokens."""
+def test_values_are_in_the_order_of_the_rows(kind: type[Layout]) -> None:
+    """There is one value for each row; in a packed layout, only those of tokens are returned."""
     real = masks(2, 0, 3, width=3)
     values, layout = torch.arange(9).view(3, 3), kind(real)
-    found = layout.values(values)
+    actual = layout.values(values)
     if kind is Padded:
-        assert found.equal(values.flatten())
+        assert actual.equal(values.flatten())
     else:
-        assert found.tolist() == [0, 1, 6, 7, 8]
+        assert actual.tolist() == [0, 1, 6, 7, 8]
     rows = layout.rows(values.unsqueeze(-1).float())[layout.real].flatten()
     assert rows.tolist() == values[real].tolist()
 
 
-def test_a_cpu_packs_and_nothing_else_does() -> None:
+def test_batches_are_packed_on_a_cpu_only() -> None:
     assert layout_of(masks(1, 3, width=4)).packed
     assert not layout_of(torch.empty(2, 4, dtype=torch.bool, device="meta")).packed

@@ -37,7 +37,7 @@ def test_gated_feed_forward_is_equation_6(name: str, activation: Callable[[Tenso
     assert sum(p.numel() for p in layer.parameters()) == 3 * 4 * 10
 
 
-def test_feed_forward_drops_inside_in_training_only() -> None:
+def test_feed_forward_has_inner_dropout_in_training_only() -> None:
     torch.manual_seed(0)
     for build, name in ((FeedForward, "relu"), (GatedFeedForward, "swiglu")):
         layer = build(4, 10, activation=name, dropout=0.5)
@@ -78,15 +78,15 @@ def test_batch_norm_is_over_real_tokens() -> None:
     nn.init.normal_(norm.bias)
     expected_norm.load_state_dict(norm.state_dict())
     x = 3 * random(2, 6, 5) + 1
-    found = norm(x, REAL)
-    torch.testing.assert_close(found[REAL], expected_norm(x[REAL]))
-    assert found[~REAL].eq(0).all()
+    actual = norm(x, REAL)
+    torch.testing.assert_close(actual[REAL], expected_norm(x[REAL]))
+    assert actual[~REAL].eq(0).all()
     torch.testing.assert_close(norm.state_dict(), expected_norm.state_dict())
     torch.testing.assert_close(norm.running_mean, 0.1 * x[REAL].mean(0))
 
 
 def test_batch_norm_ignores_padding() -> None:
-    """Other numbers in the padding, or more of it: the same outputs, statistics and gradients."""
+    """Outputs, statistics and gradients do not depend on the values at padding or on its length."""
     x = random(2, 6, 5)
     cases = (
         (x, REAL),
@@ -106,7 +106,7 @@ def test_batch_norm_ignores_padding() -> None:
     torch.testing.assert_close(results[2], results[0])
 
 
-def test_batch_norm_in_evaluation_sees_one_token_at_a_time() -> None:
+def test_batch_norm_in_evaluation_treats_tokens_separately() -> None:
     norm = TokenBatchNorm(5)
     norm(random(2, 6, 5) * 2 + 1, REAL)
     norm.eval()
@@ -128,30 +128,30 @@ def test_post_norm_and_pre_norm_by_hand() -> None:
 
 
 @pytest.mark.parametrize("arrangement", [PostNorm, PreNorm])
-def test_residuals_drop_the_sublayer_only_and_tell_the_norm_what_is_real(
+def test_residuals_drop_only_the_sublayer_and_pass_the_mask_to_the_norm(
     arrangement: type[PostNorm] | type[PreNorm],
 ) -> None:
-    told = []
+    masks = []
 
-    class Told(nn.Module):
+    class RecordingNorm(nn.Module):
         def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-            told.append(real)
+            masks.append(real)
             return x
 
     torch.manual_seed(0)
-    residual = arrangement(Told(), 0.5)
+    residual = arrangement(RecordingNorm(), 0.5)
     x = torch.ones(2, 6, 500)
     output = residual(x, lambda y: 3 * y, REAL)
-    # 1 where the sub-layer's 3 was dropped, 1 + 3/0.5 where it was kept
+    # 1 where the sub-layer's output 3 was dropped, 1 + 3/0.5 where it was kept
     assert set(output.unique().tolist()) == {1.0, 7.0}
-    assert told == [REAL]
+    assert masks == [REAL]
 
 
 # Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_dropout_keeps_its_share_and_the_expectation(p: float) -> None:
+def test_dropout_keeps_the_right_share_and_the_expectation(p: float) -> None:
     torch.manual_seed(0)
     n = 1_000_003  # not a multiple of four
     output = Dropout(p)(torch.ones(n))
@@ -162,7 +162,7 @@ def test_dropout_keeps_its_share_and_the_expectation(p: float) -> None:
 
 
 def test_dropout_draws_are_independent() -> None:
-    """Each of the four elements of a draw keeps its share, and no two of them keep together."""
+    """The four elements of a draw are kept with the right probability and are not correlated."""
     torch.manual_seed(0)
     kept = (Dropout(0.3)(torch.ones(400_000)) != 0).double().view(-1, 4)
     correlation = torch.corrcoef(kept.t()) - torch.eye(4)
@@ -170,7 +170,7 @@ def test_dropout_draws_are_independent() -> None:
     assert kept.mean(0).sub(0.7).abs().max() < 6 * math.sqrt(0.21 / 100_000)
 
 
-def test_dropout_of_every_size_and_type() -> None:
+def test_dropout_accepts_every_size_and_type() -> None:
     torch.manual_seed(0)
     for shape in ((0,), (1,), (2, 3), (5, 1, 7)):
         for dtype in (torch.float32, torch.bfloat16, torch.float64):
@@ -180,13 +180,13 @@ def test_dropout_of_every_size_and_type() -> None:
             assert set(output.flatten().tolist()) <= {0.0, 2.0}
 
 
-def test_dropout_of_nothing_and_in_evaluation_is_the_identity() -> None:
+def test_dropout_with_p_0_or_in_evaluation_is_the_identity() -> None:
     x = random(3, 4)
     assert Dropout(0.0)(x) is x
     assert Dropout(0.5).eval()(x) is x
 
 
-def test_dropout_follows_the_seed() -> None:
+def test_dropout_depends_on_the_seed() -> None:
     def draw(seed: int) -> Tensor:
         torch.manual_seed(seed)
         output: Tensor = Dropout(0.5)(torch.ones(100))
@@ -203,7 +203,7 @@ def test_dropout_of_transposed_input() -> None:
     assert torch.where(output == 0, 0.0, 2 * x).equal(output)
 
 
-def test_the_gradient_is_dropped_alike() -> None:
+def test_the_gradient_is_dropped_like_the_output() -> None:
     torch.manual_seed(0)
     x = random(100).requires_grad_()
     output = Dropout(0.25)(x)

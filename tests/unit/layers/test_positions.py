@@ -1,4 +1,4 @@
-"""Positions against their formulas: added, appended, turned, and by distance."""
+"""Sinusoidal, learned, one-hot, rotary and relative positions against their formulas."""
 
 import math
 
@@ -26,7 +26,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("position", [0, 1, 77, 200_000])
-def test_sinusoids_are_the_papers(position: int) -> None:
+def test_sinusoids_follow_the_paper(position: int) -> None:
     table = sinusoidal_table(position + 1, 6)
     assert table.dtype == torch.float32
     expected = []
@@ -48,7 +48,7 @@ def test_fixed_positions_are_not_saved() -> None:
     assert not RotaryPositions(8).state_dict()
 
 
-def test_learned_positions_end() -> None:
+def test_learned_positions_are_limited() -> None:
     positions = LearnedPositions(5, 4)
     x = random(2, 3, 4)
     torch.testing.assert_close(positions(x, 2), x + positions.embedding.weight[2:5])
@@ -57,15 +57,15 @@ def test_learned_positions_end() -> None:
 
 
 def test_rotation_by_the_formula() -> None:
-    """Pair i at position m turns by m·10000^(-2i/K)."""
+    """Pair i at position m is rotated by the angle m·10000^(-2i/K)."""
     x = random(1, 1, 4, 6)
-    turned = RotaryPositions(6)(x, 2)
+    rotated = RotaryPositions(6)(x, 2)
     for t in range(4):
         for i in range(3):
             angle = (2 + t) * 10_000 ** (-2 * i / 6)
             pair = complex(*x[0, 0, t, 2 * i : 2 * i + 2].tolist())
             expected = pair * complex(math.cos(angle), math.sin(angle))
-            assert complex(*turned[0, 0, t, 2 * i : 2 * i + 2].tolist()) == pytest.approx(expected, abs=1e-5)
+            assert complex(*rotated[0, 0, t, 2 * i : 2 * i + 2].tolist()) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("offset", [1, 100, 1000])
@@ -88,8 +88,8 @@ def test_rotation_needs_pairs() -> None:
         RotaryPositions(5)
 
 
-def test_a_table_that_grew_in_inference_serves_training() -> None:
-    """A validation with a long sentence must not stop the training step after it."""
+def test_a_table_extended_in_inference_can_be_used_in_training() -> None:
+    """After a validation with a long sentence, the next training step must work."""
     rotate = RotaryPositions(8)
     with torch.inference_mode():
         rotate(torch.ones(1, 1, 300, 8), 0)
@@ -98,7 +98,7 @@ def test_a_table_that_grew_in_inference_serves_training() -> None:
     assert x.grad is not None
 
 
-def test_a_table_grows_in_the_modules_type() -> None:
+def test_an_extended_table_has_the_modules_type() -> None:
     positions = SinusoidalPositions(8).bfloat16()
     assert positions(torch.ones(1, 3, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
     assert positions(torch.ones(1, 300, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
@@ -109,7 +109,7 @@ def test_a_table_grows_in_the_modules_type() -> None:
 
 @pytest.mark.parametrize("offset", [0, 2])
 def test_a_one_hot_position_is_appended_and_multiplied(offset: int) -> None:
-    """The lecture's W[x_t; e_t], written out: e_t is all zeros but for a 1 at t."""
+    """W[x_t; e_t] written out, where e_t is 1 at t and 0 elsewhere."""
     torch.manual_seed(0)
     positions = OneHotPositions(9, 4)
     x = random(2, 5, 4)
@@ -121,19 +121,19 @@ def test_a_one_hot_position_is_appended_and_multiplied(offset: int) -> None:
 
 
 def test_appending_and_multiplying_is_adding_a_learned_vector() -> None:
-    """W[x_t; e_t] = W_I x_t + p_t for every W; where W_I is the identity, these are learned positions."""
+    """W[x_t; e_t] = W_I x_t + p_t for every W; if W_I is the identity, these are learned positions."""
     torch.manual_seed(0)
     appended, added = OneHotPositions(9, 4), LearnedPositions(9, 4)
     x = random(2, 5, 4)
-    words, places = appended.matrix.split((4, 9), dim=1)
-    torch.testing.assert_close(appended(x, 3), x @ words.t() + places.t()[3:8])
+    W_I, W_P = appended.matrix.split((4, 9), dim=1)
+    torch.testing.assert_close(appended(x, 3), x @ W_I.t() + W_P.t()[3:8])
     with torch.no_grad():
         appended.words.weight.copy_(torch.eye(4))
-        added.embedding.weight.copy_(places.t())
+        added.embedding.weight.copy_(W_P.t())
     torch.testing.assert_close(appended(x, 3), added(x, 3))
 
 
-def test_one_hot_positions_end() -> None:
+def test_one_hot_positions_are_limited() -> None:
     with pytest.raises(UserError, match="a sequence has 6 positions, but the model has learned only 5"):
         OneHotPositions(5, 4)(random(2, 3, 4), 3)
 
@@ -144,22 +144,22 @@ def test_one_hot_positions_end() -> None:
 @pytest.mark.parametrize("future", [True, False])
 @pytest.mark.parametrize(("queries", "keys", "offset"), [(5, 5, 0), (1, 1, 0), (1, 7, 6), (2, 9, 7), (4, 11, 3)])
 def test_relative_scores_by_the_formula(future: bool, queries: int, keys: int, offset: int) -> None:
-    """q_t·a_{clip(s - t, -k, k)} / √d_k, one score after another, with k = 2."""
+    """q_t·a_{clip(s - t, -k, k)} / √d_k, computed separately for each t and s, with k = 2."""
     positions = RelativePositions(2, 4, future=future)
     assert positions.embedding.weight.shape == (5 if future else 3, 4)
     query = random(2, 3, queries, 4)
-    found = positions(query, keys, offset)
-    assert found.shape == (2, 3, queries, keys)
+    actual = positions(query, keys, offset)
+    assert actual.shape == (2, 3, queries, keys)
     for t in range(queries):
         for s in range(keys):
             distance = max(-2, min(2, s - (offset + t)))
             if future or distance <= 0:
                 vector = positions.embedding.weight[2 + distance]
-                torch.testing.assert_close(found[:, :, t, s], query[:, :, t] @ vector / 2)
+                torch.testing.assert_close(actual[:, :, t, s], query[:, :, t] @ vector / 2)
 
 
-def test_relative_scores_of_a_longer_query_begin_alike() -> None:
-    """Of any length, in training and step by step: the rows of one table of scores."""
+def test_relative_scores_at_an_offset_are_rows_of_those_at_all_positions() -> None:
+    """Computing all positions at once and step by step has the same results, for any length."""
     positions = RelativePositions(16, 8, future=False)
     query = random(1, 2, 300, 8)
     whole = positions(query, 300, 0)
