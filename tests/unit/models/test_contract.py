@@ -1,6 +1,6 @@
-"""What every model keeps, whatever its architecture: `tests/support/variants` lists them.
+"""Tests of the interface `Seq2Seq`, for every variant of every architecture in `tests/support/variants`.
 
-That steps give what all positions at once give, whatever the batch, is in `tests/property/test_step_equals_decode`.
+`tests/property/test_step_equals_decode` tests that decoding step by step equals decoding all positions at once.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ from tests.support.variants.sizes import V
 
 Model = EncoderDecoder[Any, Any, Any]
 EACH_VARIANT = pytest.mark.parametrize("variant", VARIANTS)
-ONE_OF_EACH = pytest.mark.parametrize(
-    "variant", [next(name for name in VARIANTS if name.startswith(each)) for each in ARCHITECTURES]
+ONE_OF_EACH_ARCHITECTURE = pytest.mark.parametrize(
+    "variant", [next(name for name in VARIANTS if name.startswith(architecture)) for architecture in ARCHITECTURES]
 )
 
 
@@ -38,8 +38,8 @@ def build(variant: str, **changes: Any) -> Model:
     return model
 
 
-def moved(variant: str) -> Model:
-    """In float64, without dropout; no bias is zero."""
+def randomised(variant: str) -> Model:
+    """Return a model in float64, without dropout, with random noise added to all weights, so that no bias is zero."""
     model = build(variant, dropout=0.0).double()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -57,105 +57,105 @@ def masks(*lengths: int, width: int) -> Tensor:
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Source and target of four sentences, and which of them is real."""
+    """Return source, source mask, target and target mask of four sentences."""
     return tokens(4, 9), masks(5, 1, 9, 7, width=9), tokens(4, 8, seed=1), masks(2, 8, 1, 7, width=8)
 
 
 def gradients(model: Model) -> dict[str, Tensor]:
-    found = {}
+    by_name = {}
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-        found[name] = parameter.grad
-    return found
+        by_name[name] = parameter.grad
+    return by_name
 
 
 # Layouts
 
 
 @contextmanager
-def counted() -> Iterator[dict[str, list[Tensor]]]:
-    """The masks for which a packing is made, and what is packed, while this lasts."""
-    made: list[Tensor] = []
+def recorded_packing() -> Iterator[dict[str, list[Tensor]]]:
+    """Record the masks for which a packed layout is created, and the batches that are packed."""
+    masks_of_layouts: list[Tensor] = []
     packed: list[Tensor] = []
     init, rows = Packed.__init__, Packed.rows
 
-    def counted_init(self: Packed, mask: Tensor) -> None:
-        made.append(mask)
+    def recorded_init(self: Packed, mask: Tensor) -> None:
+        masks_of_layouts.append(mask)
         init(self, mask)
 
-    def counted_rows(self: Packed, x: Tensor) -> Tensor:
+    def recorded_rows(self: Packed, x: Tensor) -> Tensor:
         if x.requires_grad:
             packed.append(x)
         return rows(self, x)
 
-    with mock.patch.object(Packed, "__init__", counted_init), mock.patch.object(Packed, "rows", counted_rows):
-        yield {"made": made, "packed": packed}
+    with mock.patch.object(Packed, "__init__", recorded_init), mock.patch.object(Packed, "rows", recorded_rows):
+        yield {"layouts": masks_of_layouts, "packed": packed}
 
 
 @EACH_VARIANT
-def test_each_side_of_a_batch_is_laid_out_and_packed_once(variant: str) -> None:
-    """From the embeddings to the loss. Where ConvS2S drops its output, that is a batch once more."""
+def test_each_side_of_a_batch_is_packed_once(variant: str) -> None:
+    """From the embeddings to the loss. A convolutional model packs once more, after the dropout of its output."""
     model = build(variant)
     source, source_mask, target, target_mask = batch()
-    with counted() as found:
+    with recorded_packing() as records:
         decoded = model(source, source_mask, target, target_mask)
         loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
         (loss + decoded.cost).backward()
-    assert [id(mask) for mask in found["made"]] == [id(source_mask), id(target_mask)]
-    # A recurrent model reads sentences, and its output is packed for the loss.
+    assert [id(mask) for mask in records["layouts"]] == [id(source_mask), id(target_mask)]
+    # A recurrent model needs padded batches, and only its output is packed, for the loss.
     times = {"transformer": 2, "universal": 2, "convolutional": 3, "recurrent": 1}
-    assert len(found["packed"]) <= times.get(architecture_of(VARIANTS[variant]), 2)
+    assert len(records["packed"]) <= times.get(architecture_of(VARIANTS[variant]), 2)
 
 
 @EACH_VARIANT
-def test_packed_rows_are_as_good_as_a_padded_batch(variant: str) -> None:
-    """A GPU gets the batch as it is: the same states, loss, cost and gradients."""
+def test_packed_rows_equal_a_padded_batch(variant: str) -> None:
+    """On a GPU, batches are not packed: states, loss, cost and gradients must be the same."""
     source, source_mask, target, target_mask = batch()
-    outcomes = []
+    results = []
     for layout in (Packed, Padded):
-        model = moved(variant)
+        model = randomised(variant)
         decoded = model.decode_rows(target, layout(target_mask), model.encode_rows(source, layout(source_mask)))
         loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
         (loss + decoded.cost).backward()
         states = decoded.states[target_mask].detach()
-        outcomes.append((states, loss.detach(), decoded.cost.detach(), count, gradients(model)))
-    assert outcomes[0][3] == target_mask.sum()
-    # The loss is in float32 in either way.
-    torch.testing.assert_close(*outcomes, rtol=1e-4, atol=1e-5)
+        results.append((states, loss.detach(), decoded.cost.detach(), count, gradients(model)))
+    assert results[0][3] == target_mask.sum()
+    # The loss is in float32 in both cases.
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()
 @EACH_VARIANT
-def test_steps_unpack_nothing_of_the_memory_twice(variant: str) -> None:
+def test_steps_unpack_each_part_of_the_memory_once(variant: str) -> None:
     model = build(variant).eval()
     source, mask, target, _ = batch()
     memory = model.encode(source, mask)
     unpacked: list[Tensor] = []
-    whole = Packed.batch
+    unpack = Packed.batch
 
-    def counted_batch(self: Packed, rows: Tensor) -> Tensor:
+    def recorded_batch(self: Packed, rows: Tensor) -> Tensor:
         unpacked.append(rows)
-        return whole(self, rows)
+        return unpack(self, rows)
 
-    with mock.patch.object(Packed, "batch", counted_batch):
+    with mock.patch.object(Packed, "batch", recorded_batch):
         state = model.start(memory)
         for token in target[:, :3].T:
             _, state = model.step(token, state)
-    assert len(unpacked) == len(set(map(id, unpacked))), "something is unpacked twice"
+    assert len(unpacked) == len(set(map(id, unpacked))), "a tensor is unpacked twice"
 
 
 @torch.no_grad()
 @EACH_VARIANT
 def test_forward_is_encode_and_decode(variant: str) -> None:
-    model = moved(variant).eval()
+    model = randomised(variant).eval()
     source, source_mask, target, target_mask = batch()
     decoded = model(source, source_mask, target, target_mask)
     memory = model.encode(source, source_mask)
     assert decoded.states[target_mask].equal(model.decode_states(target, memory, target_mask)[target_mask])
     assert decoded.cost.shape == ()
     assert decoded.cost.isfinite()
-    # Without the target's mask nothing is packed; its padding stands at the end.
+    # Without a target mask the target is not packed; its padding is at the end.
     torch.testing.assert_close(
         model.decode_states(target, memory)[target_mask], decoded.states[target_mask], rtol=1e-6, atol=1e-7
     )
@@ -168,7 +168,7 @@ def test_forward_is_encode_and_decode(variant: str) -> None:
 @torch.no_grad()
 @EACH_VARIANT
 def test_memory_in_any_layout_and_order(variant: str) -> None:
-    model = moved(variant).eval()
+    model = randomised(variant).eval()
     source, source_mask, target, target_mask = batch()
     memory = model.encode(source, source_mask)
     order = torch.tensor([2, 2, 0])
@@ -179,14 +179,14 @@ def test_memory_in_any_layout_and_order(variant: str) -> None:
     for target_layout in (Packed, Padded):
         for other in (memory.matching(target_layout(target_mask)).reorder(order), reordered):
             decoded = model.decode_rows(target[order], target_layout(target_mask[order]), other)
-            found = model.project(decoded.states)[target_mask[order]]
-            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+            actual = model.project(decoded.states)[target_mask[order]]
+            torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-7)
 
 
 # Weights
 
 
-@ONE_OF_EACH
+@ONE_OF_EACH_ARCHITECTURE
 @pytest.mark.parametrize(
     ("tied", "same_source", "same_output"),
     [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
@@ -204,7 +204,7 @@ def test_the_same_seed_builds_the_same_model(variant: str) -> None:
 
 
 @EACH_VARIANT
-def test_a_model_directory_gives_the_model_back(variant: str, tmp_path: Path) -> None:
+def test_a_saved_model_can_be_loaded(variant: str, tmp_path: Path) -> None:
     model, config = build(variant).eval(), VARIANTS[variant]
     description = ModelDescription(architecture=architecture_of(config), model=config, trained_length=9)
     save_model(tmp_path, description, weights_of(model))
@@ -218,12 +218,12 @@ def test_a_model_directory_gives_the_model_back(variant: str, tmp_path: Path) ->
 
 @EACH_VARIANT
 def test_the_settings_list_every_tensor_of_the_model(variant: str) -> None:
-    """So a file is checked before anything is built."""
+    """With this list, a file is checked before a model is built."""
     listed = list(VARIANTS[variant].tensors())
-    assert len({each.name for each in listed}) == len(listed)
-    own = weights_of(build(variant))
-    assert {each.name: (each.shape, each.integer) for each in listed} == {
-        name: (tuple(tensor.shape), not tensor.is_floating_point()) for name, tensor in own.items()
+    assert len({tensor.name for tensor in listed}) == len(listed)
+    weights = weights_of(build(variant))
+    assert {tensor.name: (tensor.shape, tensor.integer) for tensor in listed} == {
+        name: (tuple(tensor.shape), not tensor.is_floating_point()) for name, tensor in weights.items()
     }
 
 
@@ -239,7 +239,7 @@ def test_the_settings_list_every_tensor_of_the_model(variant: str) -> None:
         ({"target_vocabulary": 21}, "20 subwords and the target vocabulary 21"),
     ],
 )
-def test_settings_that_cannot_be(architecture: str, changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings(architecture: str, changes: dict[str, Any], message: str) -> None:
     config = preset("tiny", 20, 20, joint=True, architecture=architecture)
     with pytest.raises(ValueError, match=message):
         replace(config, **changes)
@@ -247,8 +247,8 @@ def test_settings_that_cannot_be(architecture: str, changes: dict[str, Any], mes
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("value", [2**31, 2**64, 10**100], ids=["31 bits", "64 bits", "a googol"])
-def test_no_size_is_without_bound(architecture: str, value: int) -> None:
-    """What costs time or memory that the weights do not show, such as steps and positions, above all."""
+def test_all_sizes_are_bounded(architecture: str, value: int) -> None:
+    """This matters most for sizes whose cost is not visible in the weights, such as steps and positions."""
     config = preset("tiny", 20, 20, joint=True, architecture=architecture)
     sizes = [field.name for field in fields(config) if "int" in str(field.type)]
     assert {"source_vocabulary", "target_vocabulary", "d_model"} <= set(sizes)
@@ -263,27 +263,27 @@ def test_no_size_is_without_bound(architecture: str, value: int) -> None:
 
 
 @EACH_VARIANT
-def test_every_weight_learns(variant: str) -> None:
+def test_every_weight_has_a_gradient(variant: str) -> None:
     model = build(variant)
     source, target = tokens(8, 7), tokens(8, 7, seed=1)
-    everything = torch.ones_like(source, dtype=torch.bool)
-    decoded = model(source, everything, target, everything)
+    no_padding = torch.ones_like(source, dtype=torch.bool)
+    decoded = model(source, no_padding, target, no_padding)
     loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, tokens(8, 7, seed=2), 0.1)
     (loss + decoded.cost).backward()
     config: Any = VARIANTS[variant]
     for name, gradient in gradients(model).items():
-        # Softmax is blind to the bias of the keys; after the last step that may be, there is nothing left to decide.
+        # The softmax does not depend on the bias of the keys, and with a single step halting has no effect.
         if name.endswith("key.bias") or ("halting" in name and config.encoder_steps == config.decoder_steps == 1):
             continue
-        # A vector for a distance or position that no sentence here has.
+        # Some distances and positions do not occur in these sentences.
         if not (name.endswith("positions.embedding.weight") or "relative" in name):
             assert gradient.abs().max() > 1e-9, name
 
 
 @EACH_VARIANT
-def test_a_source_of_padding_alone_gives_no_nan(variant: str) -> None:
-    """An empty row may share a batch with real ones; nothing infinite flows back into it."""
-    model = moved(variant)
+def test_a_source_of_only_padding_gives_no_nan(variant: str) -> None:
+    """A batch may contain an empty row; outputs and gradients must be finite."""
+    model = randomised(variant)
     source, target, target_mask = tokens(2, 5), tokens(2, 4), masks(4, 3, width=4)
     decoded = model(source, masks(5, 0, width=5), target, target_mask)
     (model.project(decoded.states).square().sum() + decoded.cost).backward()
@@ -298,9 +298,9 @@ def test_a_source_of_padding_alone_gives_no_nan(variant: str) -> None:
 
 
 @EACH_VARIANT
-def test_dropout_acts_in_training_only_and_by_the_seed(variant: str) -> None:
-    whole, model = build(variant, dropout=0.0), build(variant, dropout=0.5)
-    model.load_state_dict(whole.state_dict())
+def test_dropout_is_active_in_training_only_and_depends_on_the_seed(variant: str) -> None:
+    without_dropout, model = build(variant, dropout=0.0), build(variant, dropout=0.5)
+    model.load_state_dict(without_dropout.state_dict())
     source, mask, target, _ = batch()
 
     def logits(model: Model) -> Tensor:
@@ -308,17 +308,17 @@ def test_dropout_acts_in_training_only_and_by_the_seed(variant: str) -> None:
 
     torch.manual_seed(1)
     first = logits(model)
-    assert not torch.allclose(first, logits(whole), atol=1e-3)
+    assert not torch.allclose(first, logits(without_dropout), atol=1e-3)
     torch.manual_seed(1)
     assert logits(model).equal(first)
-    # Evaluation drops nothing; batch normalisation has seen other data by then.
-    model.load_state_dict(whole.state_dict())
-    torch.testing.assert_close(logits(model.eval()), logits(whole.eval()))
+    # Evaluation has no dropout. The weights are loaded again because batch normalisation has updated its statistics.
+    model.load_state_dict(without_dropout.state_dict())
+    torch.testing.assert_close(logits(model.eval()), logits(without_dropout.eval()))
 
 
 @EACH_VARIANT
-def test_autocast_is_near(variant: str) -> None:
-    """In training and in steps; gradients arrive in float32."""
+def test_results_under_autocast_are_close(variant: str) -> None:
+    """In training and step by step; gradients are in float32."""
     steps = {"encoder_steps": 1, "decoder_steps": 1} if variant.startswith("universal") else {}
     model = build(variant, dropout=0.0, **steps).eval()
     source, source_mask, target, target_mask = batch()
@@ -326,11 +326,11 @@ def test_autocast_is_near(variant: str) -> None:
         expected = model.decode(target, model.encode(source, source_mask), target_mask)
         with torch.autocast("cpu", torch.bfloat16):
             memory = model.encode(source, source_mask)
-            found = model.decode(target, memory, target_mask)
+            actual = model.decode(target, memory, target_mask)
             first, _ = model.step(target[:, 0], model.start(memory))
-    assert found.dtype == first.dtype == torch.bfloat16
-    for half, whole in ((found[target_mask], expected[target_mask]), (first, expected[:, 0])):
-        assert (half.float() - whole).norm() < 0.05 * whole.norm()
+    assert actual.dtype == first.dtype == torch.bfloat16
+    for half, full in ((actual[target_mask], expected[target_mask]), (first, expected[:, 0])):
+        assert (half.float() - full).norm() < 0.05 * full.norm()
     with torch.autocast("cpu", torch.bfloat16):
         decoded = model.train()(source, source_mask, target, target_mask)
         loss, _ = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
@@ -341,8 +341,8 @@ def test_autocast_is_near(variant: str) -> None:
 
 
 @EACH_VARIANT
-def test_layers_to_compile_take_part_in_training(variant: str) -> None:
-    """Each is a module of the model, named once, that `forward` calls."""
+def test_layers_to_compile_are_called_in_training(variant: str) -> None:
+    """Each is listed once and is called by `forward`."""
     model = build(variant)
     layers, called = list(model.layers_to_compile()), set()
     for layer in layers:
@@ -357,8 +357,8 @@ def test_layers_to_compile_take_part_in_training(variant: str) -> None:
 
 @torch.no_grad()
 @EACH_VARIANT
-def test_no_rows_are_left(variant: str) -> None:
-    """When every output is finished, nothing remains to step."""
+def test_steps_of_an_empty_batch(variant: str) -> None:
+    """When every output is finished, no rows remain."""
     model = build(variant).eval()
     source, mask, _, _ = batch()
     none = torch.empty(0, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""The convolutional encoder-decoder: windows, sizes, initialisation, what each position sees, and that it learns."""
+"""The convolutional encoder-decoder: windows, sizes, initialisation, receptive fields and training."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ from tests.support.loss import loss_of_states
 
 
 def build(**changes: Any) -> Convolutional:
-    """A model of a few thousand weights."""
+    """Return a model with a few thousand weights."""
     settings: dict[str, Any] = {
         "source_vocabulary": 20,
         "target_vocabulary": 20,
@@ -58,7 +58,7 @@ def logits(model: Convolutional, source: Tensor, target: Tensor) -> Tensor:
 
 
 def test_windows_by_hand() -> None:
-    """Two sentences, of three tokens and of one; nothing comes from the other or from padding (9)."""
+    """Two sentences, of three tokens and of one; windows contain neither other sentences nor padding (9)."""
     real, x = masks(3, 1, width=4), torch.tensor([[1.0, 2, 3, 9], [4, 9, 9, 9]]).unsqueeze(-1)
     centred = [[0, 1, 2], [1, 2, 3], [2, 3, 0], [0, 4, 0]]
     causal = [[0, 0, 1], [0, 1, 2], [1, 2, 3], [0, 0, 4]]
@@ -71,43 +71,43 @@ def test_windows_by_hand() -> None:
     ("width", "causal"), [(1, False), (3, False), (5, False), (7, False), (1, True), (2, True), (3, True), (5, True)]
 )
 @pytest.mark.parametrize("kind", [Padded, Packed])
-def test_one_product_of_windows_is_a_convolution(width: int, causal: bool, kind: type[Layout]) -> None:
-    """Forward and backward as F.conv1d's over sentences whose padding is zeros."""
+def test_a_product_of_windows_is_a_convolution(width: int, causal: bool, kind: type[Layout]) -> None:
+    """Outputs and gradients equal those of F.conv1d on sentences with zeros as padding."""
     torch.manual_seed(0)
     real = masks(6, 2, 0, 1, width=6)
     x = torch.randn(4, 6, 5, dtype=torch.float64, requires_grad=True)
     kernel = torch.randn(8, width, 5, dtype=torch.float64, requires_grad=True)
     layout = kind(real)
-    found = (Windows(layout, width, causal=causal).gather(layout.rows(x)) @ kernel.flatten(1).t())[layout.real]
+    actual = (Windows(layout, width, causal=causal).gather(layout.rows(x)) @ kernel.flatten(1).t())[layout.real]
 
     zeroed = (x * real.unsqueeze(-1)).transpose(1, 2)
     before = width - 1 if causal else width // 2
     padded = F.pad(zeroed, (before, width - 1 - before))
     expected = F.conv1d(padded, kernel.transpose(1, 2)).transpose(1, 2)[real]
-    torch.testing.assert_close(found, expected)
-    weighting = torch.randn_like(found)
+    torch.testing.assert_close(actual, expected)
+    weighting = torch.randn_like(actual)
     for one, other in zip(
-        torch.autograd.grad((found * weighting).sum(), (x, kernel)),
+        torch.autograd.grad((actual * weighting).sum(), (x, kernel)),
         torch.autograd.grad((expected * weighting).sum(), (x, kernel)),
         strict=True,
     ):
         torch.testing.assert_close(one, other)
 
 
-def test_a_source_without_tokens_is_packed_too() -> None:
-    """Its target attends to nothing, as in a padded batch."""
+def test_a_source_without_tokens_can_be_packed() -> None:
+    """The results equal those of a padded batch."""
     model = build(kernel_width=5).double().train()
     source_mask, target_mask = masks(5, 0, 9, 17, width=17), masks(2, 8, 1, 7, width=8)
     source, target = tokens(4, 17), tokens(4, 8)
-    outcomes = []
+    results = []
     for layout in (Packed, Padded):
         model.zero_grad()
         decoded = model.decode_rows(target, layout(target_mask), model.encode_rows(source, layout(source_mask)))
         loss, _ = loss_of_states(decoded.states, model.output.weight, target, target_mask, 0.1)
         loss.backward()
         gradients = [parameter.grad for parameter in model.parameters()]
-        outcomes.append((decoded.states[target_mask].detach(), loss.detach(), gradients))
-    torch.testing.assert_close(outcomes[0], outcomes[1])
+        results.append((decoded.states[target_mask].detach(), loss.detach(), gradients))
+    torch.testing.assert_close(results[0], results[1])
 
 
 # Sizes and settings
@@ -136,7 +136,7 @@ def test_count_by_hand() -> None:
         ({"max_positions": 0}, "max_positions"),
     ],
 )
-def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**changes)
 
@@ -147,18 +147,18 @@ def test_presets(name: str) -> None:
     assert isinstance(config, ConvolutionalConfig)
     assert (config.source_vocabulary, config.target_vocabulary, config.tied_embeddings) == (30, 40, "two-way")
     with torch.device("meta"):
-        found = parameters(build_convolutional(config))
+        actual = parameters(build_convolutional(config))
     D, width = config.d_model, config.kernel_width
     block = width * D * 2 * D + 2 * D
     blocks = (config.encoder_layers + config.decoder_layers) * block + config.decoder_layers * (D * D + D)
-    assert found == (30 + 40 + 2 * config.max_positions) * D + blocks
+    assert actual == (30 + 40 + 2 * config.max_positions) * D + blocks
 
 
 # Initialisation (section 3.5)
 
 
 @pytest.mark.parametrize("tied", ["three-way", "none"])
-def test_initialisation_is_the_papers(tied: str) -> None:
+def test_initialisation_follows_the_paper(tied: str) -> None:
     changes = {"source_vocabulary": 500, "target_vocabulary": 500, "tied_embeddings": tied}
     model = build(d_model=128, encoder_layers=1, decoder_layers=1, dropout=0.2, max_positions=300, **changes)
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
@@ -175,8 +175,8 @@ def test_initialisation_is_the_papers(tied: str) -> None:
         assert name.endswith("weight") or parameter.eq(0).all(), name
 
 
-def test_a_deep_encoder_keeps_the_variance() -> None:
-    """What the initialisation and √½ are for: after 15 blocks, with dropout, neither vanished nor grown."""
+def test_a_deep_encoder_preserves_the_variance() -> None:
+    """Due to the initialisation and √½, the variance neither vanishes nor grows in 15 blocks with dropout."""
     model = build(d_model=128, encoder_layers=15, dropout=0.2, source_vocabulary=20).train()
     source, mask = tokens(16, 40), torch.ones(16, 40, dtype=torch.bool)
     e = model.source_embedding(source)
@@ -184,38 +184,38 @@ def test_a_deep_encoder_keeps_the_variance() -> None:
     assert 0.4 < z.var().item() / e.var().item() < 2.5
 
 
-# What each position sees
+# Receptive fields
 
 
-def seen_by(output: Tensor, given: Tensor) -> list[int]:
-    """The positions of `given` [1, S, D] that `output` depends on."""
-    (gradient,) = torch.autograd.grad(output.sum(), given, retain_graph=True)
+def receptive_field(output: Tensor, inputs: Tensor) -> list[int]:
+    """Return the positions of `inputs` [1, S, D] on which `output` depends."""
+    (gradient,) = torch.autograd.grad(output.sum(), inputs, retain_graph=True)
     return gradient[0].abs().sum(dim=-1).nonzero().squeeze(1).tolist()
 
 
 @pytest.mark.parametrize(("width", "reach"), [(1, 0), (3, 2), (5, 4)])
-def test_two_encoder_blocks_see_so_far(width: int, reach: int) -> None:
-    """A block sees (k - 1)/2 tokens to each side, two blocks twice as many."""
+def test_receptive_field_of_two_encoder_blocks(width: int, reach: int) -> None:
+    """The window of a block has (k - 1)/2 tokens on each side; two blocks reach twice as far."""
     model = build(kernel_width=width).double()
     e = torch.randn(1, 12, 16, dtype=torch.float64, requires_grad=True)
     z = model.encoder(e, Packed(torch.ones(1, 12, dtype=torch.bool))).states
     for i in range(12):
-        assert seen_by(z[0, i], e) == list(range(max(0, i - reach), min(12, i + reach + 1)))
+        assert receptive_field(z[0, i], e) == list(range(max(0, i - reach), min(12, i + reach + 1)))
 
 
 @pytest.mark.parametrize(("width", "reach"), [(1, 0), (3, 4), (5, 8)])
-def test_two_decoder_blocks_see_so_far_back_and_nothing_ahead(width: int, reach: int) -> None:
+def test_receptive_field_of_two_decoder_blocks_has_no_later_positions(width: int, reach: int) -> None:
     model = build(kernel_width=width).double()
     memory = model.encode(tokens(1, 5), torch.ones(1, 5, dtype=torch.bool))
     g = torch.randn(1, 12, 16, dtype=torch.float64, requires_grad=True)
     h = model.decoder(g, Padded(torch.ones(1, 12, dtype=torch.bool)), memory)
     for i in range(12):
-        assert seen_by(h[0, i], g) == list(range(max(0, i - reach), i + 1))
+        assert receptive_field(h[0, i], g) == list(range(max(0, i - reach), i + 1))
 
 
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_the_state_does_not_grow(width: int) -> None:
-    """A window of k - 1 inputs for each block, also in what the tensors keep alive."""
+    """It has k - 1 inputs for each block, and the underlying storage is not larger."""
     model = build(kernel_width=width, encoder_layers=1, decoder_layers=3).eval()
 
     def tensors(state: ConvolutionalState) -> list[Tensor]:
@@ -233,13 +233,13 @@ def test_the_state_does_not_grow(width: int) -> None:
     assert state.position == 30
 
 
-def test_embeddings_are_token_and_position() -> None:
+def test_embeddings_are_the_sum_of_token_and_position() -> None:
     model = build()
-    found = model.source_embedding(torch.full((1, 5), 7), offset=2)[0, 3]
+    actual = model.source_embedding(torch.full((1, 5), 7), offset=2)[0, 3]
     positions = model.source_embedding.positions
     assert isinstance(positions, LearnedPositions)
     expected = model.source_embedding.tokens.weight[7] + positions.embedding.weight[5]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
 
 
 def test_sequences_beyond_the_learned_positions() -> None:
@@ -255,8 +255,8 @@ def test_sequences_beyond_the_learned_positions() -> None:
         model.step(tokens(1, 1)[0], state)
 
 
-def test_even_attention_is_worth_the_root_of_the_tokens() -> None:
-    """With d = 0 all weights are 1/m, and what is attended to is √m times the mean of z + e (section 3.4)."""
+def test_uniform_attention_is_scaled_by_the_root_of_the_number_of_tokens() -> None:
+    """With d = 0 all weights are 1/m, and the output is √m times the mean of z + e (section 3.4)."""
     model = build()
     source, mask = tokens(2, 9), masks(9, 4, width=9)
     memory = model.encode(source, mask)
@@ -264,29 +264,29 @@ def test_even_attention_is_worth_the_root_of_the_tokens() -> None:
     attention = model.decoder.blocks[0].attention
     with torch.no_grad():
         attention.query.weight.zero_()
-        found = attention(zeros, zeros, memory.states, memory.values, AttentionMask.padding(mask))
+        actual = attention(zeros, zeros, memory.states, memory.values, AttentionMask.padding(mask))
     both = memory.states + model.source_embedding(source)
-    torch.testing.assert_close(found[0, 0], 9**0.5 * both[0].mean(dim=0))
-    torch.testing.assert_close(found[1, 0], 4**0.5 * both[1, :4].mean(dim=0))
+    torch.testing.assert_close(actual[0, 0], 9**0.5 * both[0].mean(dim=0))
+    torch.testing.assert_close(actual[1, 0], 4**0.5 * both[1, :4].mean(dim=0))
 
 
 def test_attention_is_not_scaled() -> None:
-    """Scores of 2 and 0 at a width of 16: weights of e² to 1, where √d_k would make them √e to 1."""
+    """Attention scores of 2 and 0 give weights of ratio e² to 1; if scaled by √16, the ratio would be √e to 1."""
     attention = MultiStepAttention(16)
     nn.init.zeros_(attention.query.weight)
     nn.init.zeros_(attention.query.bias)
     one = torch.zeros(1, 1, 16)
     one[..., 0] = 1
     key = torch.cat((2 * one, 0 * one), dim=1)
-    found = attention(0 * one, one, key, key, NO_MASK)
-    assert found[0, 0, 0].item() == pytest.approx(2 * math.exp(2) / (math.exp(2) + 1))
+    actual = attention(0 * one, one, key, key, NO_MASK)
+    assert actual[0, 0, 0].item() == pytest.approx(2 * math.exp(2) / (math.exp(2) + 1))
 
 
 # Training
 
 
-def test_what_is_dropped() -> None:
-    """Embeddings, the decoder's output, and the input of a convolution but not what passes by it (section 4.2)."""
+def test_where_dropout_is_applied() -> None:
+    """To embeddings, the decoder's output, and the input of a convolution, but not to its residual (section 4.2)."""
     model = build(dropout=0.5).train()
     assert model.source_embedding(tokens(20, 20)).eq(0).float().mean().item() == pytest.approx(0.5, abs=0.05)
     assert model.target_embedding(tokens(20, 20)).eq(0).float().mean().item() == pytest.approx(0.5, abs=0.05)
@@ -305,8 +305,8 @@ def test_what_is_dropped() -> None:
 
 @pytest.mark.parametrize("kernel_width", [1, 3])
 @pytest.mark.parametrize("tied", ["three-way", "none"])
-def test_gradients_are_those_of_finite_differences(kernel_width: int, tied: str) -> None:
-    """In float64, by every parameter, over a packed batch with a sentence of one token."""
+def test_gradients_equal_finite_differences(kernel_width: int, tied: str) -> None:
+    """In float64, for every parameter, for a packed batch with a sentence of one token."""
     small = {"source_vocabulary": 6, "target_vocabulary": 6, "d_model": 3, "max_positions": 4}
     model = build(kernel_width=kernel_width, tied_embeddings=tied, **small).double()
     names = [name for name, _ in model.named_parameters()]
@@ -327,26 +327,26 @@ def test_gradients_are_those_of_finite_differences(kernel_width: int, tied: str)
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["copy", "reverse"])
 def test_a_tiny_model_learns_to(reverse: bool) -> None:
-    """All sequences of four of four symbols, in bf16 as in training: every token right, one step at a time."""
+    """The model learns all sequences of four symbols out of four, in bf16, and writes them step by step."""
     begin, symbols = 4, torch.cartesian_prod(*[torch.arange(4)] * 4)
-    wanted = symbols.flip(1) if reverse else symbols
-    said = torch.cat((torch.full((256, 1), begin), wanted[:, :-1]), dim=1)
+    outputs = symbols.flip(1) if reverse else symbols
+    inputs = torch.cat((torch.full((256, 1), begin), outputs[:, :-1]), dim=1)
     mask = torch.ones_like(symbols, dtype=torch.bool)
     model = build(source_vocabulary=5, target_vocabulary=5, d_model=32, max_positions=4).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(80):
         rows = torch.randperm(256)[:64]
         with torch.autocast("cpu", torch.bfloat16):
-            decoded = model(symbols[rows], mask[rows], said[rows], mask[rows])
-            loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, wanted[rows], 0.0)
+            decoded = model(symbols[rows], mask[rows], inputs[rows], mask[rows])
+            loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, outputs[rows], 0.0)
         optimizer.zero_grad()
         (loss / count).backward()
         optimizer.step()
     model.eval()
     with torch.no_grad():
-        state, token, found = model.start(model.encode(symbols, mask)), said[:, 0], []
+        state, token, written = model.start(model.encode(symbols, mask)), inputs[:, 0], []
         for _ in range(4):
-            scores, state = model.step(token, state)
-            token = scores.argmax(dim=-1)
-            found.append(token)
-    assert torch.stack(found, dim=1).equal(wanted)
+            next_logits, state = model.step(token, state)
+            token = next_logits.argmax(dim=-1)
+            written.append(token)
+    assert torch.stack(written, dim=1).equal(outputs)

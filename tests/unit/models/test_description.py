@@ -1,4 +1,4 @@
-"""config.json from a stranger, and the list of the files that belong to a model."""
+"""config.json from an untrusted source, and the list of the files that belong to a model."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ from tests.support.tiny import tiny
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A model with a tokenizer."""
+    """Return a model directory with a tokenizer."""
     (tmp_path / "model").mkdir()
     return translator_directory(tmp_path / "model")
 
@@ -39,7 +39,8 @@ def config_of(directory: Path) -> dict[str, Any]:
     return config
 
 
-def refuse(directory: Path, message: str) -> None:
+def assert_rejected(directory: Path, message: str) -> None:
+    """Check that config.json is rejected with a short, printable message that contains its path."""
     with pytest.raises(ModelError, match=message) as caught:
         load_description(directory)
     text = str(caught.value)
@@ -80,9 +81,9 @@ ESCAPES = "a\nError: all is well\x1b[2J\u202e\ud800"
         ({"digests": {ESCAPES: 1}}, r"digests\.'a\\nError.* expected text"),
     ],
 )
-def test_what_a_stranger_writes_is_quoted_and_refused(directory: Path, changes: dict[str, Any], message: str) -> None:
+def test_untrusted_values_are_quoted_and_rejected(directory: Path, changes: dict[str, Any], message: str) -> None:
     (directory / CONFIG_FILE).write_text(json.dumps(config_of(directory) | changes))
-    refuse(directory, message)
+    assert_rejected(directory, message)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +98,11 @@ def test_what_a_stranger_writes_is_quoted_and_refused(directory: Path, changes: 
         ({ESCAPES: 1}, r"unknown key model\.'a\\nError"),
     ],
 )
-def test_settings_of_a_stranger(directory: Path, changes: dict[str, Any], message: str) -> None:
+def test_untrusted_settings_are_rejected(directory: Path, changes: dict[str, Any], message: str) -> None:
     config = config_of(directory)
     config["model"] |= changes
     (directory / CONFIG_FILE).write_text(json.dumps(config))
-    refuse(directory, message)
+    assert_rejected(directory, message)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +119,9 @@ def test_settings_of_a_stranger(directory: Path, changes: dict[str, Any], messag
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_file_that_is_something_else(directory: Path, data: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_json_object_is_rejected(directory: Path, data: bytes, message: str) -> None:
     (directory / CONFIG_FILE).write_bytes(data)
-    refuse(directory, message)
+    assert_rejected(directory, message)
 
 
 LOADING = """
@@ -133,7 +134,7 @@ from dragoman.translation.translator import Translator
 from dragoman.models.description import load_description
 from dragoman.translation.shortlist import Shortlist
 directory, out = map(Path, sys.argv[1:])
-refused = []
+messages = []
 for use in (
     lambda: Translator.load(directory, device="cpu", engine="native"),
     lambda: Shortlist.load(directory, load_description(directory)),
@@ -143,8 +144,8 @@ for use in (
     try:
         use()
     except ModelError as error:
-        refused.append(str(error))
-print("\\n".join(refused))
+        messages.append(str(error))
+print("\\n".join(messages))
 """
 
 
@@ -153,7 +154,7 @@ print("\\n".join(refused))
     "name", [CONFIG_FILE, "model.safetensors", "tokenizer.model", SHORTLIST_FILE, ALIGNMENT_FILE, "README.md"]
 )
 def test_only_regular_files_are_read(directory: Path, name: str, kind: str) -> None:
-    """In a process of its own, with little memory: a fault would be to wait for ever, or to fill the memory."""
+    """Run in a separate process with limited memory: an error would wait forever or fill the memory."""
     path = directory / name
     path.unlink(missing_ok=True)
     match kind:
@@ -165,7 +166,7 @@ def test_only_regular_files_are_read(directory: Path, name: str, kind: str) -> N
             path.mkdir()
         case _:
             path.symlink_to("/proc/self/mem")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", LOADING, str(directory), str(directory.with_name("out"))],
         check=True,
         timeout=60,
@@ -173,12 +174,12 @@ def test_only_regular_files_are_read(directory: Path, name: str, kind: str) -> N
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30)),
     )
-    assert str(path) in done.stdout
+    assert str(path) in process.stdout
     assert not directory.with_name("out").exists()
 
 
-def test_a_copy_takes_what_belongs_to_a_model_and_nothing_else(directory: Path, tmp_path: Path) -> None:
-    """A link could bring any file of the machine into a directory that is then mailed away."""
+def test_only_the_files_of_a_model_are_copied(directory: Path, tmp_path: Path) -> None:
+    """A symbolic link could copy any file of this machine into a directory that is then published."""
     (tmp_path / "secret").write_text("secret")
     (directory / "README.md").write_text("# A model\n")
     (directory / "metrics.json").write_text("{}")
@@ -200,7 +201,7 @@ def test_a_copy_takes_what_belongs_to_a_model_and_nothing_else(directory: Path, 
 # The list of files
 
 
-def test_the_list_is_of_the_files_that_are_there(directory: Path) -> None:
+def test_existing_files_are_listed(directory: Path) -> None:
     digest = hashlib.sha256((directory / "tokenizer.model").read_bytes()).hexdigest()
     assert config_of(directory)["digests"] == {"tokenizer.model": digest}
     add_file(directory, SHORTLIST_FILE, b"some")
@@ -208,13 +209,13 @@ def test_the_list_is_of_the_files_that_are_there(directory: Path) -> None:
         "tokenizer.model": digest,
         SHORTLIST_FILE: hashlib.sha256(b"some").hexdigest(),
     }
-    # Training goes on, and writes a better model.
+    # Training continues and writes a better model.
     before = config_of(directory)
     save_description(directory, load_description(directory))
     assert config_of(directory) == before
 
 
-def test_an_end_between_file_and_list_spoils_that_file_alone(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_add_file_affects_only_that_file(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_file(directory, SHORTLIST_FILE, b"some")
     with monkeypatch.context() as context:
         context.setattr("dragoman.models.description._write", lambda *_: 1 / 0)
@@ -228,7 +229,7 @@ def test_an_end_between_file_and_list_spoils_that_file_alone(directory: Path, mo
     quantize_model(directory, directory.with_name("out"))
 
 
-def test_a_directory_of_an_earlier_version_is_read(directory: Path) -> None:
+def test_a_directory_of_an_earlier_version_can_be_read(directory: Path) -> None:
     config = config_of(directory)
     del config["digests"]
     (directory / CONFIG_FILE).write_text(json.dumps(config | {"format": 1}))
@@ -248,8 +249,8 @@ def test_a_model_without_a_tokenizer_lists_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["architecture", "model"])
-def test_a_description_without_its_model_is_refused(directory: Path, name: str) -> None:
+def test_a_description_without_required_keys_is_rejected(directory: Path, name: str) -> None:
     config = config_of(directory)
     del config[name]
     (directory / CONFIG_FILE).write_text(json.dumps(config))
-    refuse(directory, f"{name} is missing in ")
+    assert_rejected(directory, f"{name} is missing in ")

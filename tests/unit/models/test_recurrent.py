@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder as a whole: sizes, gradients, what it sees of the source, and that it learns."""
+"""The recurrent encoder-decoder: sizes, gradients, dependence on the source, dropout and training."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ EACH_VARIANT = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def build(**changes: Any) -> Recurrent:
-    """A model of a few thousand weights."""
+    """Return a model with a few thousand weights."""
     torch.manual_seed(0)
     return build_recurrent(
         RecurrentConfig(**{"source_vocabulary": 20, "target_vocabulary": 20, "d_model": 16, **changes})
@@ -33,7 +33,7 @@ def build(**changes: Any) -> Recurrent:
 
 
 def variant_in_float64(variant: str) -> Recurrent:
-    """Without dropout; biases are not zero."""
+    """Return a model without dropout, with random noise added to all weights, so that no bias is zero."""
     torch.manual_seed(1)
     model = build_recurrent(replace(VARIANTS[variant], dropout=0.0)).double()
     with torch.no_grad():
@@ -54,8 +54,8 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def some_padding(rows: int, length: int) -> Tensor:
-    """The mask of sentences each shorter than the one before."""
+def decreasing_lengths(rows: int, length: int) -> Tensor:
+    """Return the mask of sentences that are each one token shorter than the previous one."""
     return torch.arange(length) < (length - torch.arange(rows)).unsqueeze(1)
 
 
@@ -85,9 +85,9 @@ def test_count_by_hand(cell: str, gates: int, parts: int) -> None:
     assert count() == whole
     assert count(attention="dot") == whole - 16 * 16
     assert count(attention="additive") == whole + 16 * 16 + 16
-    unfed = whole - gates * 16 * 16
-    assert count(input_feeding=False) == unfed
-    assert count(input_feeding=False, attention="none") == unfed - 16 * 16 - combine
+    without_feeding = whole - gates * 16 * 16
+    assert count(input_feeding=False) == without_feeding
+    assert count(input_feeding=False, attention="none") == without_feeding - 16 * 16 - combine
     assert count(bidirectional=False) == whole - encoder + 2 * layer(16, 16)
     assert count(encoder_layers=3) == whole + encoder // 2
     assert count(decoder_layers=1) == whole - layer(16, 16) - bridge // 2
@@ -104,7 +104,7 @@ def test_count_by_hand(cell: str, gates: int, parts: int) -> None:
         ({"decoder_layers": 0}, "decoder_layers"),
     ],
 )
-def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**changes)
     assert parameters(build(d_model=15, bidirectional=False)) > 0
@@ -137,14 +137,14 @@ def test_initialisation(cell: str) -> None:
 
 
 @EACH_VARIANT
-def test_gradients_are_the_slopes(variant: str) -> None:
+def test_gradients_equal_finite_differences(variant: str) -> None:
     """Along a random direction in the space of all weights, in float64."""
     model = variant_in_float64(variant)
-    source, target, golds = tokens(3, 5), tokens(3, 4, seed=1), tokens(3, 4, seed=2)
-    mask = some_padding(3, 5)
+    source, target, labels = tokens(3, 5), tokens(3, 4, seed=1), tokens(3, 4, seed=2)
+    mask = decreasing_lengths(3, 5)
 
     def loss() -> Tensor:
-        return F.cross_entropy(model.decode(target, model.encode(source, mask)).transpose(1, 2), golds)
+        return F.cross_entropy(model.decode(target, model.encode(source, mask)).transpose(1, 2), labels)
 
     weights = list(model.parameters())
     directions = [random(*weight.shape, seed=i) for i, weight in enumerate(weights)]
@@ -152,42 +152,42 @@ def test_gradients_are_the_slopes(variant: str) -> None:
     slope = sum(float((gradient * direction).sum()) for gradient, direction in zip(gradients, directions, strict=True))
     step, values = 1e-5, []
     with torch.no_grad():
-        for moved in (step, -2 * step):
+        for change in (step, -2 * step):
             for weight, direction in zip(weights, directions, strict=True):
-                weight.add_(moved * direction)
+                weight.add_(change * direction)
             values.append(loss().item())
     assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-6, abs=1e-9)
 
 
 @EACH_VARIANT
-def test_gradients_of_all_positions_are_those_of_steps(variant: str) -> None:
-    """Where steps are taken one by one, autograd alone sums the gradients of each weight."""
+def test_gradients_of_all_positions_at_once_equal_those_of_steps(variant: str) -> None:
+    """With separate steps, autograd itself sums the gradients of each weight, without `RepeatedProduct`."""
     model = variant_in_float64(variant)
     source, target, weights = tokens(3, 5), tokens(3, 6, seed=1), random(3, 6, V)
-    memory = model.encode(source, some_padding(3, 5))
+    memory = model.encode(source, decreasing_lengths(3, 5))
     state, steps = model.start(memory), []
     for token in target.unbind(1):
         step, state = model.step(token, state)
         steps.append(step)
     expected = torch.autograd.grad((torch.stack(steps, dim=1) * weights).sum(), list(model.parameters()))
-    memory = model.encode(source, some_padding(3, 5))
-    found = torch.autograd.grad((model.decode(target, memory) * weights).sum(), list(model.parameters()))
-    for (name, _), one, other in zip(model.named_parameters(), found, expected, strict=True):
+    memory = model.encode(source, decreasing_lengths(3, 5))
+    actual = torch.autograd.grad((model.decode(target, memory) * weights).sum(), list(model.parameters()))
+    for (name, _), one, other in zip(model.named_parameters(), actual, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10, msg=name)
 
 
 @EACH_VARIANT
-def test_half_precision_is_near(variant: str) -> None:
-    """Loss and gradients under autocast; gradients arrive in float32."""
+def test_half_precision_is_close(variant: str) -> None:
+    """Loss and gradients under autocast; gradients are in float32."""
     torch.manual_seed(0)
     model = build_recurrent(replace(VARIANTS[variant], d_model=32, dropout=0.0))
     batch = collate(tokens(8, 6).tolist(), [row[: 3 + i % 3] for i, row in enumerate(tokens(8, 5, seed=1).tolist())])
-    found = {}
+    actual = {}
     for precision in ("fp32", "bf16"):
         total, _ = accumulate_gradients(model, [batch], TranslationLosses(0.1), precision, CPU)
-        found[precision] = total, [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        actual[precision] = total, [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         model.zero_grad(set_to_none=True)
-    (loss, gradients), (half_loss, half_gradients) = found["fp32"], found["bf16"]
+    (loss, gradients), (half_loss, half_gradients) = actual["fp32"], actual["bf16"]
     assert half_loss.item() == pytest.approx(loss.item(), rel=0.01)
     assert mean_loss(model, [batch], "bf16", CPU) == pytest.approx(mean_loss(model, [batch], "fp32", CPU), rel=0.01)
     whole = torch.cat([gradient.flatten() for gradient in gradients])
@@ -196,11 +196,11 @@ def test_half_precision_is_near(variant: str) -> None:
     assert (half - whole).norm() < 0.05 * whole.norm()
 
 
-# What the decoder sees of the source
+# Dependence of the decoder on the source
 
 
-def memory_and(memory: RecurrentMemory, *, states: bool = False, final: bool = False) -> RecurrentMemory:
-    """The memory with other encoder states, or another final one."""
+def changed_memory(memory: RecurrentMemory, *, states: bool = False, final: bool = False) -> RecurrentMemory:
+    """Return the memory with different encoder states, or with different final states."""
     return RecurrentMemory(
         memory.states + random(*memory.states.shape) if states else memory.rows,
         memory.layout,
@@ -210,17 +210,17 @@ def memory_and(memory: RecurrentMemory, *, states: bool = False, final: bool = F
 
 @torch.no_grad()
 @EACH_VARIANT
-def test_without_attention_one_vector_is_all(variant: str) -> None:
-    """Sources that end in the same state have the same logits; with attention, they have not."""
+def test_without_attention_the_decoder_depends_on_the_final_states_only(variant: str) -> None:
+    """Without attention, sources with equal final states have equal logits; with attention, they have not."""
     model = variant_in_float64(variant)
     target = tokens(3, 4)
     memory = model.encode(tokens(3, 5), torch.ones(3, 5, dtype=torch.bool))
     expected = model.decode(target, memory)
-    assert not model.decode(target, memory_and(memory, final=True)).allclose(expected)
-    with_other_states = model.decode(target, memory_and(memory, states=True))
+    assert not model.decode(target, changed_memory(memory, final=True)).allclose(expected)
+    with_other_states = model.decode(target, changed_memory(memory, states=True))
     if VARIANTS[variant].attention == "none":
         assert with_other_states.equal(expected)
-        # Nothing of the source's length is carried along.
+        # The state does not contain tensors with the length of the source.
         state = model.start(memory)
         assert state.source is None
         assert all(part.shape == (3, 12) for layer in state.layers for part in layer)
@@ -229,8 +229,8 @@ def test_without_attention_one_vector_is_all(variant: str) -> None:
 
 
 @torch.no_grad()
-def test_the_attentional_state_is_fed() -> None:
-    """It is part of the next position's input, zeros at the first."""
+def test_input_feeding() -> None:
+    """The attentional state is part of the next position's input; it is zeros at the first position."""
     model = variant_in_float64("default")
     memory = model.encode(tokens(2, 5), torch.ones(2, 5, dtype=torch.bool))
     state = model.start(memory)
@@ -238,26 +238,26 @@ def test_the_attentional_state_is_fed() -> None:
     x = model.target_embedding(tokens(2, 1))
     attentional, after = model.decoder.unroll(x, state)
     assert after.attentional.equal(attentional[:, 0])
-    _, unfed = model.decoder.unroll(x, replace(after, attentional=torch.zeros_like(after.attentional)))
-    _, fed = model.decoder.unroll(x, after)
-    assert not fed.attentional.allclose(unfed.attentional)
-    without = build(input_feeding=False)
-    assert without.start(memory_of(without)).attentional.shape == (2, 0)
+    _, after_zeros = model.decoder.unroll(x, replace(after, attentional=torch.zeros_like(after.attentional)))
+    _, after_feeding = model.decoder.unroll(x, after)
+    assert not after_feeding.attentional.allclose(after_zeros.attentional)
+    without_feeding = build(input_feeding=False)
+    assert without_feeding.start(memory_of(without_feeding)).attentional.shape == (2, 0)
 
 
 def test_memory_reorders_with_its_final_states() -> None:
     memory, rows = memory_of(build()), torch.tensor([1, 1, 0])
-    found = memory.reorder(rows)
-    assert found.states.equal(memory.states[rows])
-    assert found.mask.equal(memory.mask[rows])
-    assert found.final.equal(memory.final[rows])
+    actual = memory.reorder(rows)
+    assert actual.states.equal(memory.states[rows])
+    assert actual.mask.equal(memory.mask[rows])
+    assert actual.final.equal(memory.final[rows])
 
 
 # Behaviour
 
 
-def test_each_variant_is_a_model_of_its_own() -> None:
-    found = [
+def test_each_setting_changes_the_logits() -> None:
+    actual = [
         logits(build(dropout=0.0, **changes), tokens(2, 6), tokens(2, 5))
         for changes in (
             {},
@@ -271,13 +271,13 @@ def test_each_variant_is_a_model_of_its_own() -> None:
             {"decoder_layers": 1},
         )
     ]
-    for i, one in enumerate(found):
-        for other in found[:i]:
+    for i, one in enumerate(actual):
+        for other in actual[:i]:
             assert not torch.allclose(one, other, atol=1e-4)
 
 
-def half(x: Tensor) -> bool:
-    """Whether about half of it was dropped."""
+def half_dropped(x: Tensor) -> bool:
+    """Return True if about half of the elements are zero."""
     return 0.4 < x.eq(0).float().mean().item() < 0.6
 
 
@@ -288,33 +288,33 @@ def without_dropout_of_embeddings(**changes: Any) -> Recurrent:
     return model
 
 
-@pytest.mark.parametrize("fed", [False, True])
-def test_dropout_is_on_the_output_and_between_layers(fed: bool) -> None:
-    model = without_dropout_of_embeddings(input_feeding=fed, encoder_layers=3)
+@pytest.mark.parametrize("input_feeding", [False, True])
+def test_dropout_is_on_the_output_and_between_layers(input_feeding: bool) -> None:
+    model = without_dropout_of_embeddings(input_feeding=input_feeding, encoder_layers=3)
     source, x = tokens(30, 6), model.target_embedding(tokens(30, 7))
     mask = torch.ones_like(source, dtype=torch.bool)
     first, second = model.encode(source, mask), model.encode(source, mask)
-    # The first layer sees the embeddings, the others what was dropped.
+    # The input of the first layer is the embeddings; the inputs of the other layers have dropout.
     assert first.final[:, 0].equal(second.final[:, 0])
     assert not first.final[:, 1].allclose(second.final[:, 1])
-    assert not half(first.states)
+    assert not half_dropped(first.states)
     one, other = (model.decoder.unroll(x[:, :1], model.start(first)) for _ in range(2))
     assert one[1].layers[0][0].equal(other[1].layers[0][0])
     assert not one[1].layers[1][0].allclose(other[1].layers[1][0])
-    assert half(one[0])
-    assert half(model.decoder(x, model.start(first)))
+    assert half_dropped(one[0])
+    assert half_dropped(model.decoder(x, model.start(first)))
 
 
-def test_layers_as_a_whole_drop_what_steps_do() -> None:
+def test_dropout_between_layers_without_input_feeding() -> None:
     model = without_dropout_of_embeddings(input_feeding=False)
-    seen: list[Tensor] = []
+    inputs: list[Tensor] = []
     for layer in model.decoder.layers:
-        layer.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+        layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     model.decode_states(tokens(30, 8), memory_of(model).reorder(torch.zeros(30, dtype=torch.int64)))
-    assert [half(x) for x in seen] == [False, True]
+    assert [half_dropped(x) for x in inputs] == [False, True]
 
 
-def test_what_is_fed_back_is_whole() -> None:
+def test_the_attentional_state_that_is_fed_back_has_no_dropout() -> None:
     model = without_dropout_of_embeddings(decoder_layers=1)
     model.encoder.eval()
     x, start = model.target_embedding(tokens(2, 5)), model.start(memory_of(model))
@@ -325,7 +325,7 @@ def test_what_is_fed_back_is_whole() -> None:
 
 @pytest.mark.parametrize("variant", ["default", "lstm, one vector", "lstm, additive", "gru, dot"])
 def test_reversing_four_symbols_is_learned(variant: str) -> None:
-    """All 256 sentences of four symbols are said backwards by beam search, after a few hundred updates."""
+    """After at most 150 updates, beam search reverses all 256 sentences of four symbols."""
     torch.manual_seed(0)
     model = build_recurrent(replace(VARIANTS[variant], d_model=48, dropout=0.0))
     sources = torch.cartesian_prod(*[torch.arange(4, 8)] * 4).tolist()
@@ -339,8 +339,8 @@ def test_reversing_four_symbols_is_learned(variant: str) -> None:
             break
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    engine = SingleModel(model.eval())
-    state = engine.start(batch.source, batch.source_mask)
-    found = beam_search(engine, state, [4] * len(sources), SearchConfig(beam=2), CPU)
-    assert [list(best.tokens) for best, *_ in found] == targets
-    assert EOS not in found[0][0].tokens
+    stepper = SingleModel(model.eval())
+    state = stepper.start(batch.source, batch.source_mask)
+    hypotheses = beam_search(stepper, state, [4] * len(sources), SearchConfig(beam=2), CPU)
+    assert [list(best.tokens) for best, *_ in hypotheses] == targets
+    assert EOS not in hypotheses[0][0].tokens

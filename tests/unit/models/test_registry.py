@@ -1,4 +1,4 @@
-"""The table of architectures, and that nothing in it needs torch before a model is built."""
+"""The table of architectures, which does not import torch before a model is built."""
 
 import subprocess
 import sys
@@ -15,7 +15,8 @@ from tests.support.variants import VARIANTS
 
 EACH_ARCHITECTURE = pytest.mark.parametrize("architecture", ARCHITECTURES)
 EACH_PRESET = pytest.mark.parametrize(
-    ("architecture", "name"), [(each, name) for each, found in ARCHITECTURES.items() for name in found.presets]
+    ("architecture", "name"),
+    [(architecture, name) for architecture, entry in ARCHITECTURES.items() for name in entry.presets],
 )
 
 
@@ -35,7 +36,7 @@ def test_every_architecture_has_variants_for_the_contract_tests(architecture: st
 
 
 @EACH_PRESET
-def test_vocabularies_decide_what_is_tied(architecture: str, name: str) -> None:
+def test_vocabularies_determine_the_tied_embeddings(architecture: str, name: str) -> None:
     config = preset(name, 30, 40, joint=False, architecture=architecture)
     assert (config.source_vocabulary, config.target_vocabulary) == (30, 40)
     assert config.tied_embeddings == "two-way"
@@ -53,7 +54,7 @@ def test_settings_are_read_as_they_were_written(architecture: str, name: str) ->
         config.d_model = 2  # type: ignore[misc]
 
 
-def test_what_is_unknown_is_answered_with_the_known() -> None:
+def test_messages_about_unknown_names_list_the_known_names() -> None:
     with pytest.raises(SettingsError, match="'huge': use one of tiny, small, base, big, modern, fast"):
         preset("huge", 8, 8, joint=True)
     with pytest.raises(SettingsError, match="recurrent has no preset 'modern': use one of tiny, small, base"):
@@ -68,7 +69,7 @@ def test_what_is_unknown_is_answered_with_the_known() -> None:
         read_model_config("transformer", 3, "run.toml")
 
 
-def test_the_table_is_read_without_torch() -> None:
-    """Help, and the description of a model directory: torch takes seconds to import."""
+def test_the_table_does_not_import_torch() -> None:
+    """Importing torch takes seconds, and is not needed for --help or for the description of a model directory."""
     code = "import sys, dragoman.models.registry, dragoman.models.description; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

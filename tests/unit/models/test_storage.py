@@ -1,4 +1,4 @@
-"""A model directory: what goes in comes out, and what is damaged says so."""
+"""Saving and loading of model directories, and messages about damaged ones."""
 
 import json
 from dataclasses import asdict, replace
@@ -76,13 +76,13 @@ def test_round_trip(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert not loaded.training
     torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
     assert logits(loaded).equal(logits(model.eval()))
-    # Tied stays tied, and a loaded model can be trained on.
+    # Tied weights stay tied, and the training of a loaded model can continue.
     assert weights_of(loaded).keys() == weights_of(model).keys()
     assert all(parameter.requires_grad for parameter in loaded.parameters())
 
 
-def test_what_is_in_the_directory(tmp_path: Path) -> None:
-    """A public format: two files, the tied matrix once, no fixed positions."""
+def test_contents_of_the_directory(tmp_path: Path) -> None:
+    """The format is public: two files, a tied matrix once, no sinusoidal positions."""
     write(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [CONFIG_FILE, WEIGHTS_FILE]
     config = json.loads((tmp_path / CONFIG_FILE).read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def test_what_is_in_the_directory(tmp_path: Path) -> None:
     assert sum(tensor.numel() for tensor in tensors.values()) == sum(p.numel() for p in build().parameters())
 
 
-def test_saving_replaces(tmp_path: Path) -> None:
+def test_saving_replaces_an_earlier_model(tmp_path: Path) -> None:
     write(tmp_path)
     changed = build()
     with torch.no_grad():
@@ -117,15 +117,15 @@ def test_saving_replaces(tmp_path: Path) -> None:
 def test_a_model_in_half_precision_is_read_as_float32(tmp_path: Path) -> None:
     model = build()
     save_model(tmp_path, described(), weights_of(model))
-    # As another program may have written them.
+    # Another program may have written half-precision weights.
     save_file({name: tensor.bfloat16() for name, tensor in weights_of(model).items()}, tmp_path / WEIGHTS_FILE)
     loaded = load_model(tmp_path)
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.float32}
     torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0.01, atol=0.01)
 
 
-def test_views_are_saved_whole(tmp_path: Path) -> None:
-    """Averages may be transposed or cut from one buffer."""
+def test_tensors_that_are_not_contiguous_can_be_saved(tmp_path: Path) -> None:
+    """Averaged weights may be transposed, or views of one buffer."""
     weights = {
         name: tensor.t().contiguous().t() if tensor.dim() == 2 else tensor
         for name, tensor in weights_of(build()).items()
@@ -137,7 +137,7 @@ def test_views_are_saved_whole(tmp_path: Path) -> None:
 # Damage
 
 
-def test_an_empty_directory_is_no_model(tmp_path: Path) -> None:
+def test_an_empty_directory_is_not_a_model_directory(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a model directory: it has no config\.json"):
         load_model(tmp_path)
     with pytest.raises(UserError, match="is not a model directory"):
@@ -166,7 +166,7 @@ def test_truncated_weights(tmp_path: Path, keep: float) -> None:
     [b"\xff" * 64, b"\x80\x04\x95pickle" * 9, (2**40).to_bytes(8, "little") + b"{}", b"\x02" + bytes(7) + b"{}\0"],
     ids=["noise", "pickle", "header too long", "something after the end"],
 )
-def test_weights_that_are_something_else(tmp_path: Path, data: bytes) -> None:
+def test_weights_that_are_not_a_safetensors_file(tmp_path: Path, data: bytes) -> None:
     write(tmp_path)
     (tmp_path / WEIGHTS_FILE).write_bytes(data)
     with pytest.raises(UserError, match=r"model\.safetensors is damaged"):
@@ -226,7 +226,7 @@ def edit(directory: Path, changes: dict[str, Any], model: dict[str, Any]) -> Non
         ({}, {"source_vocabulary": 13}, "needs one joint vocabulary"),
     ],
 )
-def test_config_that_is_wrong(tmp_path: Path, changes: dict[str, Any], model: dict[str, Any], message: str) -> None:
+def test_invalid_config(tmp_path: Path, changes: dict[str, Any], model: dict[str, Any], message: str) -> None:
     write(tmp_path)
     edit(tmp_path, changes, model)
     with pytest.raises(UserError, match=message) as caught:
@@ -264,7 +264,7 @@ def test_weights_and_config_of_different_models(tmp_path: Path, model: dict[str,
     assert str(tmp_path / WEIGHTS_FILE) in str(caught.value)
 
 
-def test_a_weight_too_many(tmp_path: Path) -> None:
+def test_an_unknown_weight(tmp_path: Path) -> None:
     write(tmp_path)
     tensors = load_file(tmp_path / WEIGHTS_FILE)
     save_file({**tensors, "stowaway": torch.zeros(1)}, tmp_path / WEIGHTS_FILE)
@@ -272,7 +272,7 @@ def test_a_weight_too_many(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-def test_wrong_weights_change_nothing() -> None:
+def test_a_model_is_unchanged_after_an_error_in_set_weights() -> None:
     model = build()
     before = {name: tensor.clone() for name, tensor in weights_of(model).items()}
     wrong = {name: torch.zeros_like(tensor) for name, tensor in before.items()}

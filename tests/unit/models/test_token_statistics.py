@@ -1,4 +1,4 @@
-"""Figures that a model reports of its tokens: summed up, logged, kept, and read from earlier runs."""
+"""Statistics that a model reports for each token: summarised, logged, saved, and read from earlier runs."""
 
 import json
 import math
@@ -24,7 +24,7 @@ PAIRS = [Pair(" ".join(WORDS[:i]), " ".join(WORDS[i : 2 * i + 1])) for i in rang
 
 
 def lengths(self: Transformer, source: Tensor, real: Tensor, target: Tensor, target_mask: Tensor) -> dict[str, Tensor]:
-    """Of each source token, how long its sentence is; of each target token, that it is one."""
+    """Return the length of its sentence for each source token, and 1 for each target token."""
     assert not self.training
     # [B, S] -> [N]; [B, T] -> [M]
     return {
@@ -35,19 +35,19 @@ def lengths(self: Transformer, source: Tensor, real: Tensor, target: Tensor, tar
 
 @pytest.fixture
 def reporting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transformers report the lengths of sentences."""
+    """Make Transformers report the statistics of `lengths`."""
     monkeypatch.setattr(Transformer, "token_statistics", lengths)
 
 
 def expected() -> dict[str, object]:
-    """By another way; EOS counts."""
+    """Compute the expected statistics from the tokenizer; EOS is included."""
     counts = [len(ids) + 1 for ids in tokenizer().encode_source([pair.source for pair in PAIRS])]
     mean = sum(count**2 for count in counts) / sum(counts)
     return {"source length": (pytest.approx(mean), max(counts)), "one": (1.0, 1.0)}
 
 
-def plain(figures: dict[str, TokenStatistic]) -> dict[str, object]:
-    return {name: (figure.mean, figure.maximum) for name, figure in figures.items()}
+def plain(statistics: dict[str, TokenStatistic]) -> dict[str, object]:
+    return {name: (statistic.mean, statistic.maximum) for name, statistic in statistics.items()}
 
 
 def test_the_mean_is_over_tokens_not_over_batches() -> None:
@@ -59,41 +59,41 @@ def test_the_mean_is_over_tokens_not_over_batches() -> None:
     assert summarise([]) == summarise([{}, {}]) == summarise([{"steps": torch.zeros(0)}]) == {}
 
 
-def test_figures_that_are_no_numbers_become_null() -> None:
-    (figure,) = summarise([{"x": torch.tensor([1.0, math.nan])}, {"x": torch.tensor([2.0])}]).values()
-    assert figure.to_json() == {"mean": None, "maximum": None}
-    (figure,) = summarise([{"x": torch.tensor([math.inf])}]).values()
-    assert figure.to_json() == {"mean": None, "maximum": None}
+def test_nan_and_infinity_become_null() -> None:
+    (statistic,) = summarise([{"x": torch.tensor([1.0, math.nan])}, {"x": torch.tensor([2.0])}]).values()
+    assert statistic.to_json() == {"mean": None, "maximum": None}
+    (statistic,) = summarise([{"x": torch.tensor([math.inf])}]).values()
+    assert statistic.to_json() == {"mean": None, "maximum": None}
 
 
-def test_a_model_without_figures_shows_none() -> None:
+def test_a_model_without_statistics() -> None:
     assert random_translator().token_statistics(PAIRS) == {}
     assert random_translator().token_statistics([]) == {}
     assert Validation(loss=1.0, scores={"bleu": 2.0}).figures_to_json() == {}
 
 
 @pytest.mark.usefixtures("reporting")
-def test_a_translator_reports() -> None:
+def test_a_translator_reports_statistics() -> None:
     assert plain(random_translator(batch_tokens=30).token_statistics(PAIRS)) == expected()
-    # All members of an ensemble see the same sentences.
+    # All members of an ensemble process the same sentences.
     assert plain(random_translator(2).token_statistics(PAIRS)) == expected()
 
 
 @pytest.mark.usefixtures("reporting")
-def test_a_validator_reports() -> None:
+def test_a_validator_reports_statistics() -> None:
     validator = Validator(PAIRS, tokenizer(), max_length=100, batch_tokens=40, precision="fp32")
     (model,) = random_models(1)
     assert plain(dict(validator(model).figures)) == expected()
 
 
-def test_progress_keeps_figures_and_that_of_earlier_versions_is_read() -> None:
+def test_progress_saves_statistics_and_reads_earlier_versions() -> None:
     figures = {"encoder steps": TokenStatistic(mean=2.5, maximum=6.0)}
     scores = {"bleu": 2.0, "chrf": 3.0, "exact_match": 4.0}
     samples = (Sample("a", "b", "c"),)
     progress = Progress(best=Validation(loss=1.0, scores=scores, samples=samples, figures=figures))
     state = json.loads(json.dumps(progress.to_json()))
     assert Progress.from_json(state) == progress
-    # In the form of the first version that wrote it.
+    # The format must stay that of the first version that wrote it.
     assert state["best"] == {
         "loss": 1.0,
         **scores,
@@ -105,7 +105,7 @@ def test_progress_keeps_figures_and_that_of_earlier_versions_is_read() -> None:
 
 
 @pytest.mark.usefixtures("reporting")
-def test_a_run_logs_and_keeps_them(tmp_path: Path) -> None:
+def test_a_run_logs_and_saves_statistics(tmp_path: Path) -> None:
     training, validation, _ = split_numbers()
     corpus, held_out = write_tsv(tmp_path / "a.tsv", training[:200]), write_tsv(tmp_path / "b.tsv", validation[:9])
     settings = {**TINY_RUN, "training": {"steps": 4, "validations": 2}}

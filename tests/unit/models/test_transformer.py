@@ -1,4 +1,4 @@
-"""The Transformer as a whole: its sizes, tying, initialisation, and what its options do."""
+"""The Transformer: sizes, presets, settings, tied embeddings, initialisation, and the effect of each setting."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ SUBWORDS = 37_000
 
 
 def build(**changes: Any) -> Transformer:
-    """A model of a few thousand weights."""
+    """Return a model with a few thousand weights."""
     settings: dict[str, Any] = {
         "source_vocabulary": 20,
         "target_vocabulary": 20,
@@ -38,7 +38,7 @@ def build(**changes: Any) -> Transformer:
 
 
 def named(name: str, source: int = 8, target: int = 8, *, joint: bool = True) -> TransformerConfig:
-    """A preset of this architecture."""
+    """Return a preset of this architecture."""
     config = preset(name, source, target, joint=joint)
     assert isinstance(config, TransformerConfig)
     return config
@@ -60,10 +60,10 @@ def logits(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("name", "paper", "exact"), [("base", 65e6, 63_045_632), ("big", 213e6, 214_171_648)])
-def test_the_papers_sizes(name: str, paper: float, exact: int) -> None:
-    """Table 3, to the 3 % that is left open by how the paper counts.
+def test_sizes_of_the_papers_models(name: str, paper: float, exact: int) -> None:
+    """Table 3, up to 3 %, because the paper does not specify what it counts.
 
-    No vocabulary gives both its numbers: 65 M would be 40,800 subwords, 213 M 35,900.
+    No vocabulary gives both sizes: 65 M would need 40,800 subwords, and 213 M 35,900.
     """
     with torch.device("meta"):
         count = parameters(build_transformer(named(name, SUBWORDS, SUBWORDS)))
@@ -72,8 +72,8 @@ def test_the_papers_sizes(name: str, paper: float, exact: int) -> None:
 
 
 @pytest.mark.parametrize(("d_k", "paper"), [(16, 58e6), (32, 60e6)])
-def test_the_papers_sizes_with_narrow_keys(d_k: int, paper: float) -> None:
-    """Table 3, rows B: so many fewer than base's 65 M; were values as narrow, it would be twice the difference."""
+def test_sizes_of_the_papers_models_with_narrow_keys(d_k: int, paper: float) -> None:
+    """Table 3, rows B: the difference from base's 65 M; if values were narrow too, it would be twice as large."""
     with torch.device("meta"):
         count = parameters(build_transformer(dataclasses.replace(named("base", SUBWORDS, SUBWORDS), d_k=d_k)))
     assert 63_045_632 - count == pytest.approx(65e6 - paper, abs=0.5e6)
@@ -103,7 +103,7 @@ def test_count_by_hand() -> None:
     assert parameters(build(positions="one-hot", max_positions=9)) == 20 * 16 + layers + 2 * (9 * 16 + 16 * 16)
     for positions in ("rotary", "none"):
         assert parameters(build(positions=positions)) == 20 * 16 + layers
-    # A layer's heads share vectors [d_k]: of the encoder for both sides of a query, of the decoder for what precedes.
+    # The heads of a layer share vectors [d_k]: for distances in both directions in the encoder, in one in the decoder.
     relative = build(positions="relative", max_distance=3)
     assert parameters(relative) == 20 * 16 + layers + 2 * (7 + 4) * 8
     # Queries and keys of both heads, in six attentions.
@@ -150,7 +150,7 @@ def test_presets() -> None:
         ({"activation_dropout": math.nan}, "activation_dropout"),
     ],
 )
-def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**changes)
 
@@ -164,27 +164,27 @@ def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
         "encoder_layers=1",
         "d_model=32",
         "dropout=0",
-        *(f"positions={each}" for each in ("sinusoidal", "learned", "one-hot", "rotary", "relative", "none")),
+        *(f"positions={name}" for name in ("sinusoidal", "learned", "one-hot", "rotary", "relative", "none")),
         "max_distance=4",
         "random_positions=100",
-        *(f"norm_placement={each}" for each in ("post", "pre")),
-        *(f"norm={each}" for each in ("layer", "batch", "rms")),
+        *(f"norm_placement={name}" for name in ("post", "pre")),
+        *(f"norm={name}" for name in ("layer", "batch", "rms")),
     ],
 )
-def test_choices_are_reachable_from_a_run_file(override: str) -> None:
-    """What the lectures discuss; label smoothing is a setting of the training."""
+def test_settings_can_be_set_in_a_run_file(override: str) -> None:
+    """The settings that lectures discuss; label smoothing is a setting of training."""
     table = apply_overrides({"model": {}}, [f"model.{override}"])["model"]
     settings = {"preset": "tiny", "training": {"steps": 1, "label_smoothing": 0.0}, "model": table}
     config = model_config(resolve(read_settings(settings), CorpusSize()), 20, 20)
     name, _, value = override.partition("=")
-    chosen = getattr(config, name)
-    assert chosen is None if override == "d_k=none" else str(chosen) in (value, f"{value}.0")
+    actual = getattr(config, name)
+    assert actual is None if override == "d_k=none" else str(actual) in (value, f"{value}.0")
     assert read_model_config("transformer", to_mapping(config), "config.json") == config
     assert isinstance(config, TransformerConfig)
     build_transformer(config)
 
 
-def test_shape_in_words() -> None:
+def test_text_of_the_shape() -> None:
     config = tiny(8, 8, joint=True)
     assert config.shape() == "2 encoder and 2 decoder layers, d_model 64, 4 heads, d_ff 256"
     assert "4 heads, d_k 8, d_ff 256" in dataclasses.replace(config, d_k=8).shape()
@@ -204,47 +204,47 @@ def test_shape_in_words() -> None:
         ({"positions": "none"}, "it has no positions"),
     ],
 )
-def test_the_compiled_engine_says_what_it_does_not_take(changes: dict[str, Any], reason: str | None) -> None:
+def test_why_the_native_engine_does_not_support_a_model(changes: dict[str, Any], reason: str | None) -> None:
     assert unsupported_reason(dataclasses.replace(tiny(8, 8, joint=True), **changes)) == reason
 
 
 # Tying, embeddings, initialisation
 
 
-def test_embeddings_are_scaled_and_placed() -> None:
-    """√d_model times the row, plus the position (section 3.4 and 3.5)."""
+def test_embeddings_are_scaled_and_have_positions() -> None:
+    """The row of the token times √d_model, plus the position encoding (sections 3.4 and 3.5)."""
     model = build().eval()
     row = model.source_embedding.tokens.weight[7]
     position = [f(3 / 10_000 ** (i / 8)) for i in range(8) for f in (math.sin, math.cos)]
-    found = model.source_embedding(torch.full((1, 5), 7))[0, 3]
-    torch.testing.assert_close(found, 4 * row + torch.tensor(position))
+    embedded = model.source_embedding(torch.full((1, 5), 7))[0, 3]
+    torch.testing.assert_close(embedded, 4 * row + torch.tensor(position))
     rotary = build(positions="rotary").eval()
     row = rotary.source_embedding.tokens.weight[7]
     torch.testing.assert_close(rotary.source_embedding(torch.full((1, 5), 7))[0, 3], 4 * row)
 
 
 def test_random_positions_are_drawn_in_training_only() -> None:
-    """Both sides of a batch begin at the same one of so many positions; in evaluation at the first."""
+    """Both sides of a batch start at the same random position; in evaluation, they start at position 0."""
     model = build(random_positions=3, dropout=0.0)
     source, target = tokens(2, 4), tokens(2, 5)
     masks = [torch.ones_like(side, dtype=torch.bool) for side in (source, target)]
-    begun: list[int] = []
+    starts: list[int] = []
     for embedding in (model.source_embedding, model.target_embedding):
-        embedding.register_forward_hook(lambda module, inputs, output: begun.extend(inputs[1:]))
+        embedding.register_forward_hook(lambda module, inputs, output: starts.extend(inputs[1:]))
     torch.manual_seed(0)
     for _ in range(60):
         model(source, masks[0], target, masks[1])
-    assert begun[::2] == begun[1::2]
-    assert min(begun[::2].count(first) for first in range(3)) > 10
-    begun.clear()
+    assert starts[::2] == starts[1::2]
+    assert min(starts[::2].count(position) for position in range(3)) > 10
+    starts.clear()
     model.eval()
-    found = model(source, masks[0], target, masks[1]).states
-    assert begun == [0, 0]
-    assert found.equal(model.decode_states(target, model.encode(source, masks[0]), masks[1]))
+    states = model(source, masks[0], target, masks[1]).states
+    assert starts == [0, 0]
+    assert states.equal(model.decode_states(target, model.encode(source, masks[0]), masks[1]))
 
 
-def test_random_positions_off_draw_nothing() -> None:
-    """A run without them sees the random numbers that it always saw."""
+def test_without_random_positions_no_random_number_is_drawn() -> None:
+    """The random numbers of a run do not change because the setting exists."""
     model = build(dropout=0.0)
     before = torch.get_rng_state()
     source, real = tokens(2, 4), torch.ones(2, 4, dtype=torch.bool)
@@ -252,17 +252,17 @@ def test_random_positions_off_draw_nothing() -> None:
     assert torch.get_rng_state().equal(before)
 
 
-def test_without_positions_the_encoder_is_blind_to_the_order() -> None:
-    """The lecture's reason for positions: other orders of the same words are the same to attention."""
+def test_without_positions_the_encoder_ignores_the_order() -> None:
+    """This is why models need positions: attention alone does not depend on the order of the words."""
     source, target = tokens(1, 7), tokens(1, 5)
     for positions in ("none", "sinusoidal", "learned", "one-hot", "rotary", "relative"):
         model = build(positions=positions, max_positions=7).eval()
-        blind = torch.allclose(logits(model, source.flip(1), target), logits(model, source, target), atol=1e-5)
-        assert blind == (positions == "none"), positions
+        same = torch.allclose(logits(model, source.flip(1), target), logits(model, source, target), atol=1e-5)
+        assert same == (positions == "none"), positions
 
 
 @pytest.mark.parametrize("tied", ["three-way", "two-way", "none"])
-def test_initialisation_is_the_references(tied: Any) -> None:
+def test_initialisation_follows_the_reference_implementation(tied: Any) -> None:
     torch.manual_seed(0)
     model = build_transformer(
         TransformerConfig(
@@ -285,30 +285,30 @@ def test_initialisation_is_the_references(tied: Any) -> None:
         elif "norm" in name:
             assert parameter.eq(1).all(), name
         elif "attention" in name or "feed_forward" in name:
-            bound = math.sqrt(6 / sum(parameter.shape))  # Glorot and Bengio's uniform
+            bound = math.sqrt(6 / sum(parameter.shape))  # Glorot and Bengio (2010)
             assert parameter.abs().max().item() == pytest.approx(bound, rel=0.01), name
             assert parameter.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.03), name
 
 
-def test_one_hot_positions_begin_as_learned_ones() -> None:
+def test_one_hot_positions_start_as_learned_positions() -> None:
     model = build(positions="one-hot", max_positions=9, tied_embeddings="none").eval()
     for embedding in (model.source_embedding, model.target_embedding):
         assert isinstance(embedding.positions, OneHotPositions)
-        words, places = embedding.positions.matrix.split((16, 9), dim=1)
-        assert words.equal(torch.eye(16))
-        assert places.std().item() == pytest.approx(16**-0.5, rel=0.2)
+        W_I, W_P = embedding.positions.matrix.split((16, 9), dim=1)
+        assert W_I.equal(torch.eye(16))
+        assert W_P.std().item() == pytest.approx(16**-0.5, rel=0.2)
         x = 4 * embedding.tokens(tokens(2, 6))
-        torch.testing.assert_close(embedding(tokens(2, 6)), x + places.t()[:6])
+        torch.testing.assert_close(embedding(tokens(2, 6)), x + W_P.t()[:6])
 
 
 # Behaviour
 
 
 @pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout"])
-def test_each_dropout_acts_in_training_only_and_by_the_seed(name: str) -> None:
-    whole, model = build(dropout=0.0), build(**{"dropout": 0.0, name: 0.5})
+def test_each_dropout_is_active_in_training_only_and_depends_on_the_seed(name: str) -> None:
+    without_dropout, model = build(dropout=0.0), build(**{"dropout": 0.0, name: 0.5})
     source, target = tokens(2, 6), tokens(2, 5)
-    expected = logits(whole, source, target)
+    expected = logits(without_dropout, source, target)
     torch.manual_seed(1)
     first = logits(model, source, target)
     assert not torch.allclose(first, expected, atol=1e-3)
@@ -317,20 +317,20 @@ def test_each_dropout_acts_in_training_only_and_by_the_seed(name: str) -> None:
     torch.testing.assert_close(logits(model.eval(), source, target), expected)
 
 
-def test_embeddings_drop_in_training_only() -> None:
-    """On the sum of embedding and position (section 5.4), of the source and of the target."""
+def test_embeddings_have_dropout_in_training_only() -> None:
+    """On the sum of embedding and position encoding (section 5.4), for source and target."""
     model = build(dropout=0.5)
     for embedding in (model.source_embedding, model.target_embedding):
         embedding.train()
         dropped = embedding(tokens(20, 20))
         embedding.eval()
-        whole = embedding(tokens(20, 20))
+        expected = embedding(tokens(20, 20))
         kept = dropped != 0
         assert kept.float().mean().item() == pytest.approx(0.5, abs=0.05)
-        torch.testing.assert_close(dropped[kept], 2 * whole[kept])
+        torch.testing.assert_close(dropped[kept], 2 * expected[kept])
 
 
-OPTIONS: list[dict[str, Any]] = [
+SETTINGS: list[dict[str, Any]] = [
     {},
     {"norm_placement": "pre"},
     {"norm": "rms"},
@@ -349,30 +349,30 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def test_every_option_is_a_model_of_its_own() -> None:
-    """No two options give the same numbers from the same weights' seed."""
-    found = []
-    for changes in OPTIONS:
+def test_every_setting_changes_the_logits() -> None:
+    """No two settings have the same logits for the same seed."""
+    results: list[Tensor] = []
+    for changes in SETTINGS:
         model = build(dropout=0.0, **changes)
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 nn.init.constant_(parameter, 0.1)
-        found.append(logits(model, tokens(2, 6), tokens(2, 5)))
-    for i, one in enumerate(found):
-        for other in found[:i]:
+        results.append(logits(model, tokens(2, 6), tokens(2, 5)))
+    for i, one in enumerate(results):
+        for other in results[:i]:
             assert not torch.allclose(one, other, atol=1e-4)
 
 
-@pytest.mark.parametrize("changes", OPTIONS, ids=str)
+@pytest.mark.parametrize("changes", SETTINGS, ids=str)
 @pytest.mark.parametrize("tied", ["three-way", "none"])
-def test_every_weight_learns(changes: dict[str, Any], tied: str) -> None:
+def test_every_weight_has_a_gradient(changes: dict[str, Any], tied: str) -> None:
     model = build(tied_embeddings=tied, max_positions=7, **changes)
     source, target = tokens(8, 7), tokens(8, 7)
     F.cross_entropy(logits(model, source, target).transpose(1, 2), tokens(8, 7, seed=1)).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-        if not name.endswith("key.bias"):  # softmax is blind to it
+        if not name.endswith("key.bias"):  # the softmax does not depend on it
             assert parameter.grad.abs().max() > 1e-8, name
 
 
@@ -389,8 +389,8 @@ def test_a_target_beyond_the_learned_positions(positions: str) -> None:
 
 
 def test_batch_norm_in_training_ignores_target_padding() -> None:
-    """The target mask reaches the norms: what stands in the padding changes nothing."""
-    found = []
+    """The target mask is passed to the norms: the values at padding have no effect."""
+    results = []
     for pad in (0, 9):
         model = build(norm="batch", dropout=0.0)
         source, target = tokens(2, 5), tokens(2, 4)
@@ -400,5 +400,5 @@ def test_batch_norm_in_training_ignores_target_padding() -> None:
         source_mask[1, 3:] = False
         target_mask[1, 2:] = False
         output = model.decode(target, model.encode(source, source_mask), target_mask)
-        found.append(output[target_mask])
-    torch.testing.assert_close(*found)
+        results.append(output[target_mask])
+    torch.testing.assert_close(*results)

@@ -1,4 +1,4 @@
-"""The Universal Transformer: its size, its halting and what that costs, its positions, and that it learns."""
+"""The Universal Transformer: sizes, coordinate embeddings, halting, ponder cost, gradients and training."""
 
 import math
 from dataclasses import replace
@@ -19,7 +19,7 @@ EVERY_VARIANT = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANT
 
 
 def build(**changes: Any) -> Universal:
-    """A model of a few thousand weights."""
+    """Return a model with a few thousand weights."""
     settings: dict[str, Any] = {
         "source_vocabulary": 20,
         "target_vocabulary": 20,
@@ -38,7 +38,10 @@ def parameters(model: nn.Module) -> int:
 
 
 def batch(rows: int = 3, length: int = 6, vocabulary: int = 17) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Source, target and which of them is real; the rows are 6, 5, 4, ... tokens long, those of the target 1 longer."""
+    """Return source, source mask, target and target mask.
+
+    Source sentences have `length`, `length` - 1, ... tokens, and targets one more.
+    """
     generator = torch.Generator().manual_seed(1)
     source = torch.randint(vocabulary, (rows, length), generator=generator)
     target = torch.randint(vocabulary, (rows, length + 1), generator=generator)
@@ -47,7 +50,7 @@ def batch(rows: int = 3, length: int = 6, vocabulary: int = 17) -> tuple[Tensor,
 
 
 def halt_with(model: Universal, probability: float) -> None:
-    """Every position's probability of halting is this, at every step."""
+    """Set the halting probability of every position at every step."""
     for part in (model.encoder, model.decoder):
         assert isinstance(part.depth, AdaptiveDepth)
         nn.init.zeros_(part.depth.halting.weight)
@@ -74,7 +77,7 @@ def test_count_by_hand() -> None:
 
 @pytest.mark.parametrize("halting", ["fixed", "adaptive"])
 def test_steps_share_their_weights(halting: str) -> None:
-    """Not the count alone: a model of more steps takes the weights of one of fewer."""
+    """A model with more steps has the same parameters as one with fewer, and can load its weights."""
     few = build(halting=halting, encoder_steps=1, decoder_steps=1)
     many = build(halting=halting, encoder_steps=9, decoder_steps=5)
     assert parameters(few) == parameters(many)
@@ -97,37 +100,38 @@ def test_steps_share_their_weights(halting: str) -> None:
         ({"random_positions": -1}, "random_positions"),
     ],
 )
-def test_settings_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**changes)
 
 
-# Signals
+# Coordinate embeddings
 
 
-def test_signals_by_hand() -> None:
+def test_coordinate_embeddings_by_hand() -> None:
     """Position 5 at step 3."""
-    signals = CoordinateEmbeddings(6, steps=4)
+    coordinates = CoordinateEmbeddings(6, steps=4)
     x = torch.zeros(2, 3, 6)
-    found = signals(x, signals.positions(x, offset=4), 3)[1, 1]
+    actual = coordinates(x, coordinates.positions(x, offset=4), 3)[1, 1]
     expected = [f(5 / 10_000 ** (j / 3)) + f(3 / 10_000 ** (j / 3)) for j in range(3) for f in (math.sin, math.cos)]
-    torch.testing.assert_close(found, torch.tensor(expected))
+    torch.testing.assert_close(actual, torch.tensor(expected))
 
 
-def test_every_step_has_the_signals() -> None:
-    """What the block gets is its own output with the signals of the position and of the step added."""
+def test_every_step_adds_the_coordinate_embeddings() -> None:
+    """The input of the block is its previous output plus the embeddings of position and step."""
     model = build(dropout=0.0).eval()
-    seen: list[tuple[Tensor, Tensor]] = []
-    model.encoder.block.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0], output)))
+    calls: list[tuple[Tensor, Tensor]] = []
+    model.encoder.block.register_forward_hook(lambda module, inputs, output: calls.append((inputs[0], output)))
     tokens = torch.tensor([[5, 6, 7]])
     model.encode(tokens, torch.ones_like(tokens, dtype=torch.bool))
-    assert len(seen) == 4
+    assert len(calls) == 4
     state = 4 * model.source_embedding.tokens.weight[tokens[0]]
-    signals = model.encoder.coordinates
-    for step, (given, made) in enumerate(seen, start=1):
-        # Rows [N, D], the real ones first.
-        torch.testing.assert_close(given[:3], signals(state, signals.positions(state.unsqueeze(0), 0)[0], step))
-        state = made[:3]
+    coordinates = model.encoder.coordinates
+    for step, (x, output) in enumerate(calls, start=1):
+        # Packed rows [N, D], tokens first.
+        expected = coordinates(state, coordinates.positions(state.unsqueeze(0), 0)[0], step)
+        torch.testing.assert_close(x[:3], expected)
+        state = output[:3]
 
 
 # Halting
@@ -145,7 +149,7 @@ def depth_of(steps: int = 5, threshold: float = 0.01, bias: float = 0.0) -> Adap
 @pytest.mark.parametrize("bias", [-6.0, -1.0, 0.0, 1.0, 6.0])
 @pytest.mark.parametrize("threshold", [1e-6, 0.01, 0.5])
 def test_the_weights_of_a_position_sum_to_one(bias: float, threshold: float) -> None:
-    """The mean of states of which one feature never changes has that feature, however often it was revised."""
+    """A feature that never changes is unchanged in the weighted mean of the states."""
     depth = depth_of(bias=bias, threshold=threshold)
     x = torch.cat((torch.randn(8, 9, 2), torch.full((8, 9, 1), 7.0)), dim=-1)
 
@@ -172,13 +176,13 @@ def test_ponder_cost_by_hand(probability: float, most: int, steps: int, remainde
     tokens = batch()
     cost = model(*tokens).cost
     assert cost.item() == pytest.approx(0.25 * (15 + 18) * (steps + remainder), rel=1e-5)
-    found = model.token_statistics(*tokens)
-    assert found["encoder steps"].equal(torch.full((15,), float(steps)))
-    assert found["decoder steps"].equal(torch.full((18,), float(steps)))
+    actual = model.token_statistics(*tokens)
+    assert actual["encoder steps"].equal(torch.full((15,), float(steps)))
+    assert actual["decoder steps"].equal(torch.full((18,), float(steps)))
 
 
 def test_the_output_is_the_weighted_mean_of_the_states() -> None:
-    """With h = 0.4 the weights are 0.4, 0.4 and what is left: 0.2."""
+    """With h = 0.4 the weights are 0.4, 0.4 and the remainder 0.2."""
     depth = depth_of()
     nn.init.zeros_(depth.halting.weight)
     nn.init.constant_(depth.halting.bias, math.log(0.4 / 0.6))
@@ -190,24 +194,24 @@ def test_the_output_is_the_weighted_mean_of_the_states() -> None:
     assert pondered.state.equal(states[2])
 
 
-def test_a_halted_position_is_copied_while_others_go_on() -> None:
-    """The first feature is the halting unit's: position 0 halts at once, position 1 after three steps, 2 is padding."""
+def test_a_halted_position_is_copied_while_others_continue() -> None:
+    """Halting depends on the first feature: position 0 halts at step 1, position 1 at step 3, and 2 is padding."""
     depth = AdaptiveDepth(2, 6, 0.01)
     with torch.no_grad():
         depth.halting.weight.copy_(torch.tensor([[1.0, 0.0]]))
         depth.halting.bias.zero_()
-    given: list[Tensor] = []
+    inputs: list[Tensor] = []
 
     def apply(state: Tensor, step: int) -> Tensor:
-        given.append(state)
+        inputs.append(state)
         h = torch.tensor([9.0, -1.0, 0.0]) if step < 3 else torch.tensor([0.0, 9.0, 0.0])
         # [3] and [3] -> [3, 2] -> [1, 3, 2]
         return torch.stack((h, torch.full((3,), float(step))), dim=-1).unsqueeze(0)
 
     x = torch.zeros(1, 3, 2)
     pondered = depth(x, apply, torch.tensor([[True, True, False]]))
-    # What each step started from: the number of the step that made it; no fourth step, as all had halted.
-    assert [state[0, :, 1].tolist() for state in given] == [[0, 0, 0], [1, 1, 0], [1, 2, 0]]
+    # The second feature is the step that computed a state. There is no fourth step, because all positions have halted.
+    assert [state[0, :, 1].tolist() for state in inputs] == [[0, 0, 0], [1, 1, 0], [1, 2, 0]]
     assert pondered.state[0, :, 1].tolist() == [1, 3, 0]
     assert pondered.steps.tolist() == [[1, 3, 0]]
     # R = 1 - 2 σ(-1)
@@ -215,8 +219,8 @@ def test_a_halted_position_is_copied_while_others_go_on() -> None:
     torch.testing.assert_close(pondered.ponder, torch.tensor([[2, 3 + remainder, 0]]))
 
 
-def test_steps_that_change_nothing_are_left_out_and_remembered() -> None:
-    """All halt at once: one application, in `decode` and in `step`; as later tokens may take more, all are kept."""
+def test_the_block_is_not_applied_after_all_positions_have_halted() -> None:
+    """If all positions halt at step 1, the block is applied once; the caches of all steps are extended nevertheless."""
     model = build(halting="adaptive", encoder_steps=6, decoder_steps=5).eval()
     halt_with(model, 0.999)
     calls: list[nn.Module] = []
@@ -230,8 +234,8 @@ def test_steps_that_change_nothing_are_left_out_and_remembered() -> None:
     assert [cache.self_key.shape[2] for cache in state.steps] == [1] * 5
 
 
-def test_the_sources_keys_are_kept_once() -> None:
-    """The block is shared over the steps, and so is what it projects of the source; also when a beam branches."""
+def test_the_keys_of_the_source_are_stored_once() -> None:
+    """All steps share the keys and values of the source, also after reordering."""
     model = build(decoder_steps=5).eval()
     source, source_mask, target, _ = batch()
 
@@ -246,24 +250,24 @@ def test_the_sources_keys_are_kept_once() -> None:
 
 
 def test_halting_starts_with_two_steps() -> None:
-    """The bias is 1, as tensor2tensor's: at first nearly all positions take two steps or three."""
+    """The bias is 1, as in tensor2tensor: in an untrained model nearly all positions take two or three steps."""
     model = build(halting="adaptive", d_model=64, encoder_steps=8, decoder_steps=8)
     for part in (model.encoder, model.decoder):
         assert isinstance(part.depth, AdaptiveDepth)
         assert part.depth.halting.bias.tolist() == [1.0]
         assert part.depth.halting.weight.abs().max() > 0
-    found = torch.cat(list(model.token_statistics(*batch(rows=5, length=20)).values()))
-    assert 1.2 < found.mean() < 3.0
+    actual = torch.cat(list(model.token_statistics(*batch(rows=5, length=20)).values()))
+    assert 1.2 < actual.mean() < 3.0
 
 
 def test_fixed_depth() -> None:
-    """Every real token takes all steps, and none costs anything."""
+    """Every real token takes all steps, and the ponder cost is 0."""
     model = build(halting="fixed", encoder_steps=4, decoder_steps=3, ponder_weight=1.0)
     tokens = batch()
-    found = model.token_statistics(*tokens)
+    actual = model.token_statistics(*tokens)
     assert model(*tokens).cost == 0
-    assert found["encoder steps"].equal(torch.full((15,), 4.0))
-    assert found["decoder steps"].equal(torch.full((18,), 3.0))
+    assert actual["encoder steps"].equal(torch.full((15,), 4.0))
+    assert actual["decoder steps"].equal(torch.full((18,), 3.0))
     x = torch.randn(2, 3, 4)
     pondered = FixedDepth(3)(x, lambda state, step: state + step)
     torch.testing.assert_close(pondered.output, x + 6)
@@ -271,30 +275,30 @@ def test_fixed_depth() -> None:
 
 
 @torch.no_grad()
-def test_padding_costs_nothing() -> None:
-    """Whatever its ids, and however much of it there is; nor has it steps."""
+def test_padding_has_no_ponder_cost() -> None:
+    """Token ids and amount of padding affect neither the cost nor the number of steps."""
     model = build(halting="adaptive", ponder_weight=1.0).double().eval()
     source, source_mask, target, target_mask = batch()
     expected = model(source, source_mask, target, target_mask).cost
     steps = model.token_statistics(source, source_mask, target, target_mask)
     source, target = torch.where(source_mask, source, 19), torch.where(target_mask, target, 18)
     wider = F.pad(source, (0, 5)), F.pad(source_mask, (0, 5)), F.pad(target, (0, 3)), F.pad(target_mask, (0, 3))
-    found = model(*wider).cost
-    torch.testing.assert_close(found, expected)
-    for name, figures in model.token_statistics(*wider).items():
-        assert figures.equal(steps[name])
+    actual = model(*wider).cost
+    torch.testing.assert_close(actual, expected)
+    for name, values in model.token_statistics(*wider).items():
+        assert values.equal(steps[name])
 
 
 # Gradients
 
 
 @pytest.mark.parametrize("name", ["adaptive", "swiglu", "fixed"])
-def test_gradients_are_those_of_finite_differences(name: str) -> None:
-    """Of the logits and of the cost by every weight, in float64, in a random direction of each."""
+def test_gradients_equal_finite_differences(name: str) -> None:
+    """Gradients of logits and cost for every weight, along a random direction, in float64."""
     torch.manual_seed(5)
     config = replace(VARIANTS[name], d_model=4, heads=1, d_ff=6, dropout=0.0)
     if config.activation == "relu":
-        # It has a corner, and a difference across it is no derivative.
+        # ReLU is not differentiable at 0.
         config = replace(config, activation="gelu")
     model = build_universal(config).double()
     source, source_mask, target, target_mask = batch(rows=2, length=3)
@@ -316,9 +320,9 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
             below = (weight.copy_(start - 1e-6 * direction), objectives())[1]
             weight.copy_(start)
         # [2, ...] -> [2]
-        found = (gradient * direction).flatten(1).sum(dim=1)
-        torch.testing.assert_close(found, (above - below) / 2e-6, rtol=1e-5, atol=1e-6)
-    # N has no gradient, but the remainder has.
+        actual = (gradient * direction).flatten(1).sum(dim=1)
+        torch.testing.assert_close(actual, (above - below) / 2e-6, rtol=1e-5, atol=1e-6)
+    # The ponder cost N + R has a gradient through R, but not through N.
     assert any(gradient[1].any() for gradient in gradients) == (config.halting == "adaptive")
 
 
@@ -329,27 +333,26 @@ def test_halting_is_in_single_precision_under_autocast() -> None:
     depth = depth_of()
     state = torch.randn(2, 3, 3).bfloat16()
     expected = (state.float() @ depth.halting.weight[0] + depth.halting.bias).sigmoid()
-    seen: list[DepthOutput] = []
     with torch.autocast("cpu", torch.bfloat16):
-        found = depth.probability(state)
-        seen.append(depth(state, lambda y, step: y + step))
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected)
-    assert seen[0].ponder.dtype == torch.float32
-    assert seen[0].output.dtype == torch.bfloat16
+        actual = depth.probability(state)
+        result: DepthOutput = depth(state, lambda y, step: y + step)
+    assert actual.dtype == torch.float32
+    torch.testing.assert_close(actual, expected)
+    assert result.ponder.dtype == torch.float32
+    assert result.output.dtype == torch.bfloat16
 
 
 # Random positions
 
 
 def offsets(model: Universal, seed: int) -> list[int]:
-    """Where source and target of a training batch start."""
-    found: list[int] = []
-    for signals in (model.encoder.coordinates, model.decoder.coordinates):
-        signals.sinusoidal.register_forward_hook(lambda module, inputs, output: found.append(inputs[1]))
+    """Return the positions at which source and target of a training batch start."""
+    starts: list[int] = []
+    for coordinates in (model.encoder.coordinates, model.decoder.coordinates):
+        coordinates.sinusoidal.register_forward_hook(lambda module, inputs, output: starts.append(inputs[1]))
     torch.manual_seed(seed)
     model(*batch())
-    return found
+    return starts
 
 
 def test_random_positions_are_drawn_once_for_both_sides() -> None:
@@ -371,14 +374,14 @@ def test_random_positions_are_for_training_only() -> None:
     expected = plain(*batch()).rows
     assert model.eval()(*batch()).rows.equal(expected)
     assert model(*batch()).rows.equal(expected)
-    # Nor does a model without them draw a number: its training is what it was.
+    # A model without random positions does not draw random numbers.
     before = torch.get_rng_state()
     plain(*batch())
     assert torch.get_rng_state().equal(before)
 
 
-def test_random_positions_may_be_any_number() -> None:
-    """Beyond the first table of positions (256), too."""
+def test_random_positions_beyond_the_initial_table() -> None:
+    """The initial table has 256 positions."""
     assert build(random_positions=100_000)(*batch()).rows.isfinite().all()
 
 
@@ -387,17 +390,17 @@ def test_random_positions_may_be_any_number() -> None:
 
 @pytest.mark.parametrize(("halting", "task"), [("fixed", "copy"), ("adaptive", "reverse")])
 def test_it_learns_to_copy_and_to_reverse_four_symbols(halting: str, task: str) -> None:
-    """A few sequences by heart, written one symbol at a time, as search would."""
+    """The model memorises twelve sequences, and writes them symbol by symbol."""
     sizes = {"encoder_steps": 2, "decoder_steps": 2, "d_model": 32, "d_ff": 64}
     model = build(halting=halting, dropout=0.0, **sizes)
     source = torch.randint(1, 20, (12, 4))
     target = source if task == "copy" else source.flip(1)
     start = torch.zeros(12, dtype=torch.int64)
-    given = torch.cat((start.unsqueeze(1), target[:, :-1]), dim=1)
+    inputs = torch.cat((start.unsqueeze(1), target[:, :-1]), dim=1)
     real = torch.ones_like(source, dtype=torch.bool)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(100):
-        decoded = model(source, real, given, real)
+        decoded = model(source, real, inputs, real)
         loss = F.cross_entropy(model.project(decoded.states).flatten(0, 1), target.flatten())
         loss = loss + decoded.cost / target.numel()
         optimizer.zero_grad()

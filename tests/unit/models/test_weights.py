@@ -1,4 +1,4 @@
-"""model.safetensors from a stranger: whatever its header says, it is refused before anything is allocated."""
+"""model.safetensors from an untrusted source: invalid files are rejected before memory is allocated for tensors."""
 
 import json
 import os
@@ -35,7 +35,7 @@ Header = dict[str, Any]
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A small model."""
+    """Return a model directory with a small model."""
     torch.manual_seed(0)
     (tmp_path / "model").mkdir()
     description = ModelDescription(architecture="transformer", model=CONFIG, trained_length=40)
@@ -45,7 +45,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quantized(directory: Path) -> Path:
-    """The same in int8."""
+    """Return the same model in int8."""
     quantize_model(directory, directory.with_name("int8"))
     return directory.with_name("int8")
 
@@ -61,7 +61,7 @@ def write_header(directory: Path, header: bytes, body: bytes) -> None:
 
 
 def change(directory: Path, edit: Callable[[Header], None]) -> None:
-    """Edit the header; its digest is of the tensors alone and stays right."""
+    """Edit the header; the digest, which is computed from the tensors only, remains valid."""
     header, body = header_of(directory)
     edit(header)
     write_header(directory, json.dumps(header).encode(), body)
@@ -71,8 +71,8 @@ def setting(name: str, **values: Any) -> Callable[[Header], None]:
     return lambda header: header[name].update(values)
 
 
-def refuse(directory: Path, message: str) -> None:
-    """Everything that reads weights refuses them alike, in one line that names the file."""
+def assert_rejected(directory: Path, message: str) -> None:
+    """Check that all functions that read weights raise the same error, with a message of one line with the path."""
     for use in (
         lambda: load_model(directory),
         lambda: quantize_model(directory, directory.with_name("out")),
@@ -134,9 +134,9 @@ def refuse(directory: Path, message: str) -> None:
         ),
     ],
 )
-def test_a_header_that_lies_is_refused(directory: Path, edit: Callable[[Header], None], message: str) -> None:
+def test_an_invalid_header_is_rejected(directory: Path, edit: Callable[[Header], None], message: str) -> None:
     change(directory, edit)
-    refuse(directory, message)
+    assert_rejected(directory, message)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_a_header_that_lies_is_refused(directory: Path, edit: Callable[[Header],
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_header_that_is_something_else_is_refused(directory: Path, header: bytes, message: str) -> None:
+def test_a_header_that_is_not_a_json_object_is_rejected(directory: Path, header: bytes, message: str) -> None:
     write_header(directory, header, header_of(directory)[1])
-    refuse(directory, message)
+    assert_rejected(directory, message)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_header_of_the_most_layers_is_read(variant: str) -> None:
-    """Of any model, in int8, with the longest numbers."""
+def test_the_largest_header_is_within_the_limit(variant: str) -> None:
+    """The header of a model with the largest number of layers, in int8, with large sizes and offsets."""
     layers = {name: LARGEST[name] for name in ("encoder_layers", "decoder_layers") if hasattr(VARIANTS[variant], name)}
     length = 0
     for tensor in replace(VARIANTS[variant], **layers).tensors():
@@ -192,7 +192,7 @@ def test_int8_has_one_scale_for_each_row(quantized: Path, edit: Callable[[Header
         load_model(quantized)
 
 
-def test_settings_of_a_large_model_with_a_small_file_fail_before_it_is_built(directory: Path) -> None:
+def test_settings_of_a_large_model_with_a_small_file_are_rejected_before_it_is_built(directory: Path) -> None:
     config = json.loads((directory / CONFIG_FILE).read_text())
     config["model"].update(encoder_layers=250, d_model=4096, d_ff=16384)
     (directory / CONFIG_FILE).write_text(json.dumps(config))
@@ -205,7 +205,7 @@ def test_settings_of_a_large_model_with_a_small_file_fail_before_it_is_built(dir
         tracemalloc.stop()
 
 
-def test_what_other_programs_write_is_read(directory: Path) -> None:
+def test_half_precision_weights_of_other_programs_can_be_read(directory: Path) -> None:
     expected = weights_of(load_model(directory))
     for kind in (torch.float16, torch.bfloat16):
         save_file({name: tensor.to(kind) for name, tensor in expected.items()}, directory / WEIGHTS_FILE)
@@ -213,21 +213,21 @@ def test_what_other_programs_write_is_read(directory: Path) -> None:
             assert tensor.equal(expected[name].to(kind).float())
 
 
-def test_int8_is_read_as_its_products(quantized: Path) -> None:
+def test_int8_is_read_as_units_times_scale(quantized: Path) -> None:
     with open_weights(quantized, CONFIG) as weights:
         assert weights.quantized
         assert not [name for name in weights.names if name.endswith(".scale")]
-        found = weights.read(MATRIX)
+        actual = weights.read(MATRIX)
     header, body = header_of(quantized)
     units, scale = (
         np.frombuffer(body[slice(*header[name]["data_offsets"])], dtype=kind).reshape(header[name]["shape"])
         for name, kind in ((MATRIX, np.int8), (MATRIX + ".scale", np.float32))
     )
-    assert np.array_equal(found, units.astype(np.float32) * scale[:, None])
+    assert np.array_equal(actual, units.astype(np.float32) * scale[:, None])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused_by_all(directory: Path, value: float) -> None:
+def test_values_that_are_not_finite_are_rejected(directory: Path, value: float) -> None:
     tensors = {name: tensor.clone() for name, tensor in weights_of(load_model(directory)).items()}
     tensors[MATRIX][3, 4] = value
     save_file(tensors, directory / WEIGHTS_FILE)
@@ -238,7 +238,7 @@ def test_values_that_are_not_finite_are_refused_by_all(directory: Path, value: f
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "directory", "socket link", "dangling link"])
 def test_only_a_regular_file_is_read(directory: Path, kind: str) -> None:
-    """In a process of its own, as a fault would be to wait for ever, or to fill the memory."""
+    """Run in a separate process, because an error would wait forever or fill the memory."""
     path = directory / WEIGHTS_FILE
     path.unlink()
     match kind:
@@ -264,13 +264,13 @@ try:
 except ModelError as error:
     assert {WEIGHTS_FILE!r} in str(error)
 else:
-    raise SystemExit("it was read")
+    raise SystemExit("the file was read")
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_a_link_to_a_regular_file_is_read(directory: Path, tmp_path: Path) -> None:
-    """Large files may lie on another disk."""
+def test_a_symbolic_link_to_a_regular_file_is_read(directory: Path, tmp_path: Path) -> None:
+    """Large files may be on another disk."""
     (directory / WEIGHTS_FILE).rename(tmp_path / "elsewhere")
     (directory / WEIGHTS_FILE).symlink_to(tmp_path / "elsewhere")
     load_model(directory)
