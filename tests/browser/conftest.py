@@ -1,4 +1,4 @@
-"""A real browser, and pages opened in it that must keep quiet."""
+"""Fixtures of a real browser, and of pages opened in it that must not cause errors, dialogs or requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("needs Chromium: apt install chromium")
-    # Chromium refuses to sandbox what root starts.
+    # Chromium's sandbox does not work for root.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
@@ -33,14 +33,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
-    """Opens a map's page from disk. Afterwards no page may have complained, asked, or fetched anything."""
-    noise: list[str] = []
+    """Return a function that opens the page of a map from disk.
+
+    After the test, no page may have reported an error, logged a message, opened a dialog, or requested anything.
+    """
+    messages: list[str] = []
     requests: list[str] = []
     expected: set[str] = set()
     pages: list[Page] = []
 
     def on_dialog(dialog: Dialog) -> None:
-        noise.append(f"dialog: {dialog.message}")
+        messages.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
     def opener(attention: AttentionMap, color_scheme: Literal["light", "dark"] = "light") -> Page:
@@ -49,10 +52,10 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
         page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=color_scheme)
         page.set_default_timeout(5000)
         pages.append(page)
-        page.on("pageerror", lambda error: noise.append(f"error: {error}"))
-        page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
+        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
         page.on("dialog", on_dialog)
-        # The second is the icon that the page gives itself.
+        # The expected requests are the file and its icon, which is an empty data URL.
         page.on("request", lambda request: requests.append(request.url))
         expected.update((file.as_uri(), "data:,"))
         page.goto(file.as_uri())
@@ -62,5 +65,5 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
     yield opener
     for page in pages:
         page.close()
-    assert noise == []
+    assert messages == []
     assert set(requests) <= expected

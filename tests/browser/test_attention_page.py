@@ -1,4 +1,4 @@
-"""The attention page in a real browser: its numbers are the map's, by mouse and by keys, and it keeps to itself."""
+"""The attention page in a real browser: numbers, mouse and keyboard, hostile text, and security policy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 VIEWS = ("heads", "overview", "query-key", "graph", "translation", "what-if")
-# One decimal of a per cent, and what float16 loses.
+# The page shows percentages with one decimal place, computed from float16.
 ROUNDING = 0.0008
 
 
@@ -33,7 +33,7 @@ def open_view(page: Page, view: str) -> Locator:
 
 
 def shares(texts: list[str]) -> list[float]:
-    """What "12.3%" and the like say."""
+    """Convert texts like "12.3%" to numbers."""
     return [float(text.removesuffix("%")) / 100 for text in texts]
 
 
@@ -46,7 +46,7 @@ def weights_of(attention: AttentionMap, kind: Kind = "encoder_self") -> Float[np
 
 
 def inked(canvas: Locator) -> int:
-    """How many pixels of a canvas are not empty."""
+    """Return the number of pixels of a canvas that are not transparent."""
     count = """(canvas) => {
         const { width, height } = canvas;
         const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
@@ -73,12 +73,12 @@ def test_every_view_opens(open_page: Opener, attention: AttentionMap) -> None:
         panel = open_view(page, view)
         assert panel.is_visible()
         assert page.locator("section.panel:visible").count() == 1
-        # A picture to point at, or a word about how to get one.
+        # The view contains a picture or table, or a note that explains how to include the data.
         assert panel.locator("canvas:visible, svg:visible, table:visible, .note:visible").count() > 0
         assert page.locator("#text").inner_text() == attention.text
 
 
-def test_what_is_missing_is_explained(open_page: Opener) -> None:
+def test_notes_explain_missing_data(open_page: Opener) -> None:
     page = open_page(made_attention(details=False, extras=False, kinds=["encoder_decoder"]))
     for view, word in {
         "query-key": "details=True",
@@ -100,17 +100,18 @@ def test_pointing_at_a_token_shows_its_weights(open_page: Opener) -> None:
     assert shares(panel.locator(".key .amount").all_inner_texts()) == pytest.approx(expected[2], abs=ROUNDING)
     panel.locator(".key button[data-index='4']").hover()
     assert shares(panel.locator(".query .amount").all_inner_texts()) == pytest.approx(expected[:, 4], abs=ROUNDING)
-    # Beside it: where "ght" looks, and who looks at it.
-    looks, looked_at = (
-        shares(panel.locator(".weights").nth(place).locator("td.mean").all_inner_texts()) for place in (0, 1)
+    # The tables: what "ght" attends to, and which tokens attend to it.
+    attends, attended = (
+        shares(panel.locator(".weights").nth(table).locator("td.mean").all_inner_texts()) for table in (0, 1)
     )
-    assert looks == pytest.approx(sorted(expected[4], reverse=True), abs=ROUNDING)
-    assert looked_at == pytest.approx(sorted(expected[:, 4], reverse=True), abs=ROUNDING)
-    heard = panel.page.locator("#announcement").inner_text()
-    assert f"ght attends to {attention.source[expected[4].argmax()].lstrip('▁')} {100 * looks[0]:.1f}%" in heard
+    assert attends == pytest.approx(sorted(expected[4], reverse=True), abs=ROUNDING)
+    assert attended == pytest.approx(sorted(expected[:, 4], reverse=True), abs=ROUNDING)
+    announcement = panel.page.locator("#announcement").inner_text()
+    best = attention.source[expected[4].argmax()].lstrip("▁")
+    assert f"ght attends to {best} {100 * attends[0]:.1f}%" in announcement
 
 
-def test_heads_are_chosen_by_keys_and_tokens_reached_by_keys(open_page: Opener) -> None:
+def test_heads_and_tokens_are_selected_by_keyboard(open_page: Opener) -> None:
     attention = made_attention()
     page = open_page(attention)
     panel = open_view(page, "heads")
@@ -132,7 +133,7 @@ def test_heads_are_chosen_by_keys_and_tokens_reached_by_keys(open_page: Opener) 
     page.keyboard.press("ArrowDown")
     expected = weights_of(attention, "encoder_decoder")[0, 2, 1]
     assert shares(panel.locator(".key .amount").all_inner_texts()) == pytest.approx(expected, abs=ROUNDING)
-    # Across to the other column, at the same height; Enter holds it while the layer changes.
+    # Move to the token with the same index in the other column; Enter pins it while the layer changes.
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     choose(panel, "Layer", "2")
@@ -140,7 +141,7 @@ def test_heads_are_chosen_by_keys_and_tokens_reached_by_keys(open_page: Opener) 
     assert shares(panel.locator(".query .amount").all_inner_texts()) == pytest.approx(expected, abs=ROUNDING)
 
 
-def test_heads_that_are_off_are_not_drawn(open_page: Opener) -> None:
+def test_hidden_heads_are_not_drawn(open_page: Opener) -> None:
     panel = open_view(open_page(made_attention()), "heads")
     canvas = panel.locator(".lines canvas").first
     full = canvas.evaluate("c => c.toDataURL()")
@@ -165,7 +166,7 @@ def test_a_long_sentence_can_be_pointed_at(open_page: Opener) -> None:
     assert "88 more tokens" in panel.locator(".weights .rest").first.inner_text()
 
 
-def test_a_small_map_opens_a_large_one(open_page: Opener) -> None:
+def test_a_thumbnail_opens_a_large_map(open_page: Opener) -> None:
     attention = made_attention()
     page = open_page(attention)
     panel = open_view(page, "overview")
@@ -208,22 +209,22 @@ def test_a_weight_computed_from_query_and_key_is_the_captured_one(open_page: Ope
     expected = arrays.weights[1, 2, 4, 3]
     shown = shares(panel.locator(".both strong").all_inner_texts())
     assert shown == pytest.approx([expected, expected], abs=3 * ROUNDING)
-    # Every number on the way: the sum of the products, scaled, and with the bias.
+    # The intermediate values: the sum of the products, then scaled, then with the bias.
     assert arrays.details is not None
     query, key = arrays.details.query[1, 2, 4], arrays.details.key[1, 2, 3]
     steps = [query @ key, query @ key / np.sqrt(8)]
     if arrays.details.bias is not None:
         steps.append(steps[1] + arrays.details.bias[1, 2, 4, 3])
     formula = panel.locator(".formula").inner_text().replace("−", "-")
-    found = [float(number) for number in re.findall(r"= (-?[\d.]+)", formula)]
-    assert found == pytest.approx(steps, abs=0.02)
-    # The softmax over all keys that the query may look at.
+    actual = [float(number) for number in re.findall(r"= (-?[\d.]+)", formula)]
+    assert actual == pytest.approx(steps, abs=0.02)
+    # The softmax over all keys that the query may attend to.
     table = shares(panel.locator(".softmax td.bar").all_inner_texts())
     visible = arrays.weights[1, 2, 4, : 5 if kind == "decoder_self" else None]
     assert table == pytest.approx(visible, abs=3 * ROUNDING)
 
 
-def test_a_key_behind_the_mask_is_named_as_such(open_page: Opener) -> None:
+def test_a_masked_key_is_explained(open_page: Opener) -> None:
     panel = open_view(open_page(made_attention()), "query-key")
     choose(panel, "Attention", "Decoder")
     panel.get_by_role("radiogroup", name="Query").get_by_role("radio").nth(1).click()
@@ -232,7 +233,7 @@ def test_a_key_behind_the_mask_is_named_as_such(open_page: Opener) -> None:
     assert panel.locator(".softmax tbody tr").count() == 2
 
 
-def test_products_are_read_off_by_keys(open_page: Opener) -> None:
+def test_products_are_read_by_keyboard(open_page: Opener) -> None:
     attention = made_attention()
     page = open_page(attention)
     panel = open_view(page, "query-key")
@@ -249,7 +250,7 @@ def test_products_are_read_off_by_keys(open_page: Opener) -> None:
     assert [float(number) for number in numbers] == pytest.approx([a, b, a * b], abs=0.005)
 
 
-def test_the_graph_draws_what_is_over_the_threshold(open_page: Opener) -> None:
+def test_the_graph_draws_weights_above_the_threshold(open_page: Opener) -> None:
     attention = made_attention()
     page = open_page(attention)
     panel = open_view(page, "graph")
@@ -260,7 +261,7 @@ def test_the_graph_draws_what_is_over_the_threshold(open_page: Opener) -> None:
         slider.fill(threshold)
         ink.append(inked(canvas))
     assert ink[0] > ink[1] > ink[2]
-    # Whoever comes by keys gets the numbers, too.
+    # The numbers are available by keyboard, too.
     slider.focus()
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
@@ -269,20 +270,20 @@ def test_the_graph_draws_what_is_over_the_threshold(open_page: Opener) -> None:
     assert means == pytest.approx(sorted(expected, reverse=True), abs=ROUNDING)
 
 
-def test_the_graph_says_what_heads_seem_to_do(open_page: Opener) -> None:
+def test_the_graph_shows_the_roles_of_heads(open_page: Opener) -> None:
     attention = made_attention()
     panel = open_view(open_page(attention), "graph")
     names = {"previous": "previous token", "next": "next token", "same": "same token", "separator": "punctuation, </s>"}
     roles = [each.role for each in measure(weights_of(attention), "encoder_self", attention.source)]
     assert panel.locator(".role-name").all_inner_texts() == [names.get(role, role) for role, _ in roles]
-    figures = [float(re.sub("[^0-9.]", "", text)) for text in panel.locator(".role-value").all_inner_texts()]
-    expected = [100 * figure if role in names else figure for role, figure in roles]
-    assert figures == pytest.approx(expected, abs=0.51)
+    values = [float(re.sub("[^0-9.]", "", text)) for text in panel.locator(".role-value").all_inner_texts()]
+    expected = [100 * value if role in names else value for role, value in roles]
+    assert values == pytest.approx(expected, abs=0.51)
     panel.locator(".role").nth(2).click()
     assert panel.get_by_role("button", name="Head", pressed=True).all_inner_texts() == ["3"]
 
 
-def test_words_are_linked_both_ways(open_page: Opener) -> None:
+def test_weights_between_words_in_both_directions(open_page: Opener) -> None:
     attention = made_attention()
     page = open_page(attention)
     panel = open_view(page, "translation")
@@ -311,7 +312,7 @@ def test_words_are_linked_both_ways(open_page: Opener) -> None:
     assert inked(panel.locator(".interlinear canvas")) > 0
 
 
-def test_candidates_stand_with_their_probabilities(open_page: Opener) -> None:
+def test_candidates_are_shown_with_their_probabilities(open_page: Opener) -> None:
     panel = open_view(open_page(made_attention()), "translation")
     step = panel.locator(".step-list > li").nth(1)
     assert [text.lstrip("·") for text in step.locator("ul .word").all_inner_texts()] == ["Lam", "the"]
@@ -322,7 +323,7 @@ def test_candidates_stand_with_their_probabilities(open_page: Opener) -> None:
     assert [text.lstrip("·") for text in active] == ["Lam", "pe"]
 
 
-def test_what_a_missing_head_does(open_page: Opener) -> None:
+def test_the_effect_of_switching_a_head_off(open_page: Opener) -> None:
     attention = made_attention()
     page = open_page(attention)
     panel = open_view(page, "what-if")
@@ -340,7 +341,7 @@ def test_what_a_missing_head_does(open_page: Opener) -> None:
     assert panel.locator("del, ins").count() == 0
 
 
-def test_words_without_spaces_differ_character_by_character(open_page: Opener) -> None:
+def test_text_without_spaces_is_compared_character_by_character(open_page: Opener) -> None:
     attention = made_attention(translation="厨war灯亮。")
     panel = open_view(open_page(attention), "what-if")
     panel.locator("td button").nth(1).click()
@@ -348,7 +349,7 @@ def test_words_without_spaces_differ_character_by_character(open_page: Opener) -
     assert panel.locator("del, ins").all_inner_texts() == ["war", "ist"]
 
 
-def test_tabs_are_walked_with_arrow_keys(open_page: Opener) -> None:
+def test_tabs_are_selected_with_arrow_keys(open_page: Opener) -> None:
     page = open_page(made_attention())
     page.locator("#tab-heads").focus()
     for view in VIEWS[1:]:
@@ -356,7 +357,7 @@ def test_tabs_are_walked_with_arrow_keys(open_page: Opener) -> None:
         assert page.evaluate("document.activeElement.id") == f"tab-{view}"
         assert page.locator(f"#panel-{view}").is_visible()
     assert page.locator("[role=tab][aria-selected=true]").count() == 1
-    # One stop of the Tab key for all tabs, and for each group of tokens.
+    # All tabs are one stop of the Tab key, and so is each group of tokens.
     assert page.locator("[role=tab][tabindex='0']").count() == 1
     page.keyboard.press("Home")
     assert page.locator("#panel-heads .query button[tabindex='0']").count() == 1
@@ -390,30 +391,30 @@ def test_hostile_text_stays_text(open_page: Opener) -> None:
     assert page.evaluate("window.broken") is None
 
 
-def test_the_policy_stops_whatever_would_leave_the_page(browser: Browser, tmp_path: Path) -> None:
-    # Not by `open_page`: the browser complains of what is stopped.
+def test_the_security_policy_blocks_requests(browser: Browser, tmp_path: Path) -> None:
+    # `open_page` is not used, because the browser logs the blocked requests.
     made_attention().save(tmp_path / "page.html")
     page = browser.new_page()
     page.goto((tmp_path / "page.html").as_uri())
     directives = page.evaluate(
         """async () => {
-            const seen = [];
-            document.addEventListener("securitypolicyviolation", (event) => seen.push(event.effectiveDirective));
+            const violations = [];
+            document.addEventListener("securitypolicyviolation", (event) => violations.push(event.effectiveDirective));
             const failed = await fetch("http://127.0.0.1:9/").then(() => false, () => true);
             const frame = document.createElement("iframe");
             frame.src = "http://127.0.0.1:9/";
             document.body.append(frame);
-            // The frame's complaint comes when the browser has time for it.
-            for (let waited = 0; seen.length < 2 && waited < 100; waited++)
+            // The violation by the frame is reported with a delay.
+            for (let waited = 0; violations.length < 2 && waited < 100; waited++)
                 await new Promise((resolve) => setTimeout(resolve, 50));
-            return [failed, ...seen];
+            return [failed, ...violations];
         }"""
     )
     page.close()
     assert directives == [True, "connect-src", "frame-src"]
 
 
-def test_it_shows_itself_in_a_notebook(browser: Browser) -> None:
+def test_a_map_is_displayed_in_a_notebook(browser: Browser) -> None:
     page = browser.new_page()
     page.set_content(made_attention()._repr_html_())
     frame = page.frame_locator("iframe")
@@ -440,7 +441,7 @@ def test_right_to_left_and_chinese(open_page: Opener) -> None:
 
     assert lefts(source) == sorted(lefts(source))
     assert lefts(output) == sorted(lefts(output), reverse=True)
-    # To the left is forward there.
+    # In right-to-left text, the left arrow key moves to the next token.
     output.first.focus()
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("document.activeElement.dataset.index") == "1"
@@ -461,13 +462,13 @@ def test_light_and_dark(open_page: Opener) -> None:
     assert light != dark
     page.get_by_role("button", name="Use light colours").click()
     assert page.evaluate(background) == light
-    # Pictures follow, not only the style sheet.
+    # The pictures are redrawn in the other colours.
     assert canvas.evaluate("c => c.toDataURL()") != picture
     page.get_by_role("button", name="Use dark colours").click()
     assert page.evaluate(background) == dark
 
 
-def test_a_narrow_window_has_nothing_off_its_side(open_page: Opener) -> None:
+def test_a_narrow_window_does_not_scroll_horizontally(open_page: Opener) -> None:
     page = open_page(made_attention())
     page.set_viewport_size({"width": 430, "height": 800})
     for view in VIEWS:
@@ -475,8 +476,8 @@ def test_a_narrow_window_has_nothing_off_its_side(open_page: Opener) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 430
 
 
-def test_a_missing_head_is_compared_with_the_same_search(open_page: Opener) -> None:
-    """Without a head the search is greedy: what a beam would find is not what the head does."""
+def test_translations_with_and_without_a_head_use_the_same_search(open_page: Opener) -> None:
+    """The translation without a head is from greedy search, so it is compared with greedy search with all heads."""
     attention = replace(made_attention(), with_all="Die Leuchte war hell.")
     panel = open_view(open_page(attention), "what-if")
     panel.locator("td button").nth(1).click()

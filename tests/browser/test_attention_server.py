@@ -1,4 +1,4 @@
-"""The page as it is served: several heads go at once, and nobody else is answered."""
+"""The served page: several heads are switched off together, and requests from elsewhere are rejected."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ def server() -> Iterator[AttentionServer]:
         thread.join()
 
 
-def ask(
+def post(
     server: AttentionServer, body: bytes, headers: dict[str, str] | None = None, path: str = "/without"
 ) -> tuple[int, bytes]:
+    """Send a request, and return status and body of the response."""
     connection = http.client.HTTPConnection(*server.server_address[:2], timeout=10)  # type: ignore[arg-type]
     connection.request("POST", path, body, {"Content-Type": "application/json", **(headers or {})})
-    answer = connection.getresponse()
-    found = answer.status, answer.read()
+    response = connection.getresponse()
+    status_and_body = response.status, response.read()
     connection.close()
-    return found
+    return status_and_body
 
 
-def test_several_heads_are_switched_off_by_shift(server: AttentionServer, browser: Browser) -> None:
+def test_several_heads_are_switched_off_with_shift(server: AttentionServer, browser: Browser) -> None:
     page = browser.new_page()
-    noise: list[str] = []
-    page.on("pageerror", lambda error: noise.append(str(error)))
-    page.on("console", lambda message: noise.append(message.text))
+    messages: list[str] = []
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("console", lambda message: messages.append(message.text))
     page.goto(server.url)
     page.click("#tab-what-if")
     panel = page.locator("#panel-what-if")
@@ -56,25 +57,25 @@ def test_several_heads_are_switched_off_by_shift(server: AttentionServer, browse
     cells.nth(0).locator("td button").nth(1).click()
     cells.nth(2).locator("td button").nth(0).click(modifiers=["Shift"])
     panel.get_by_role("heading", name="Without 2 heads").wait_for()
-    said, log_probability = server.translator.translate_without(server.attention, HEADS)
+    translation, log_probability = server.translator.translate_without(server.attention, HEADS)
     change = f"{log_probability - server.attention.log_probability:+.2f}".replace("-", "−")
     assert f"({change})" in panel.locator(".change").inner_text()
-    assert panel.locator("dd").nth(1).inner_text() == (said or "(empty)")
+    assert panel.locator("dd").nth(1).inner_text() == (translation or "(empty)")
     assert panel.locator("td button[aria-pressed=true]").count() == 2
-    # Shift again puts a head back.
+    # A second click with Shift switches a head on again.
     cells.nth(0).locator("td button").nth(1).click(modifiers=["Shift"])
     assert panel.locator(".result h3").inner_text() == "Without encoder–decoder attention, layer 1, head 1"
-    assert noise == []
+    assert messages == []
     page.close()
 
 
-def test_what_it_says_without_one_head_is_what_the_map_says(server: AttentionServer) -> None:
-    for each in server.attention.without[:3]:
-        status, body = ask(server, json.dumps([each.head]).encode())
+def test_responses_for_one_head_equal_the_results_in_the_map(server: AttentionServer) -> None:
+    for result in server.attention.without[:3]:
+        status, body = post(server, json.dumps([result.head]).encode())
         assert status == 200
         assert json.loads(body) == {
-            "translation": each.translation,
-            "logProbability": pytest.approx(each.log_probability, abs=1e-3),
+            "translation": result.translation,
+            "logProbability": pytest.approx(result.log_probability, abs=1e-3),
         }
 
 
@@ -95,13 +96,13 @@ def test_what_it_says_without_one_head_is_what_the_map_says(server: AttentionSer
         (b"[]", {}, "/../etc/passwd", 404),
     ],
 )
-def test_other_requests_are_refused(
+def test_other_requests_are_rejected(
     server: AttentionServer, body: bytes, headers: dict[str, str], path: str, status: int
 ) -> None:
-    assert ask(server, body, headers, path)[0] == status
-    assert ask(server, b"[]")[0] == 200
+    assert post(server, body, headers, path)[0] == status
+    assert post(server, b"[]")[0] == 200
 
 
-def test_a_port_that_is_taken_is_named(server: AttentionServer) -> None:
+def test_a_port_in_use_is_reported(server: AttentionServer) -> None:
     with pytest.raises(SettingsError, match="cannot use port"):
         AttentionServer(server.translator, server.attention, server.server_address[1])

@@ -26,7 +26,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "naive"])
-def test_the_lectures_numbers(fast: bool) -> None:
+def test_values_of_the_lecture(fast: bool) -> None:
     # [3, 4] -> [1, 1, 3, 4]: one sentence, one head
     x = torch.tensor(INPUTS, dtype=torch.float64).view(1, 1, 3, 4)
 
@@ -35,14 +35,12 @@ def test_the_lectures_numbers(fast: bool) -> None:
             return scaled_dot_product_attention(query, key, key, mask)[0, 0]
         return naive_attention(query, key, key, mask)[0][0, 0]
 
-    def same(found: torch.Tensor, expected: list[list[float]]) -> None:
-        # The lecture prints eight decimals.
-        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-8)
+    def assert_same(actual: torch.Tensor, expected: list[list[float]]) -> None:
+        # The lecture prints eight decimal places.
+        torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-8)
 
-    same(attend(x[:, :, 2:], x[:, :, :2]), [THIRD])
-    same(attend(x, x), ALL)
-    # The same by a mask: row 3 sees rows 1 and 2, the others see everything.
-    third_sees_two = AttentionMask(
-        allowed=torch.tensor([[[True, True, True], [True, True, True], [True, True, False]]])
-    )
-    same(attend(x, x, third_sees_two), [ALL[0], ALL[1], THIRD])
+    assert_same(attend(x[:, :, 2:], x[:, :, :2]), [THIRD])
+    assert_same(attend(x, x), ALL)
+    # The same with a mask: row 3 attends to rows 1 and 2, and the others attend to all rows.
+    mask = AttentionMask(allowed=torch.tensor([[[True, True, True], [True, True, True], [True, True, False]]]))
+    assert_same(attend(x, x, mask), [ALL[0], ALL[1], THIRD])

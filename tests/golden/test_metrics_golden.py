@@ -41,7 +41,7 @@ def test_chrf_by_hand() -> None:
 def test_ter_by_hand() -> None:
     # Two substitutions over 13 words.
     assert translation_metrics(HYPOTHESES, REFERENCES).ter == pytest.approx(100 * 2 / 13)
-    # One shift of a phrase, which costs as much as one word, over 6 words.
+    # One shift of a phrase, which counts as one edit, over 6 words.
     shifted = translation_metrics(["on the mat the cat sat"], ["the cat sat on the mat"])
     assert shifted.ter == pytest.approx(100 / 6)
 

@@ -1,4 +1,4 @@
-"""Gehring et al.'s equations with the same weights, sentence by sentence: the same outputs and the same gradients."""
+"""The convolutional model against the equations of Gehring et al. (2017), with the same weights."""
 
 import math
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from dragoman.packing import Padded
 Array = NDArray[np.float64]
 D, V = 10, 15
 WIDTHS = pytest.mark.parametrize("width", [1, 3, 5])
-# Without a target mask the batch is padded, with one it is packed into rows.
+# The target is packed into rows if its mask is passed, and padded otherwise.
 PACKED = pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 
 
 def build(width: int, tied: Any = "none") -> Convolutional:
-    """In float64, with every weight and bias drawn at random and large enough to matter."""
+    """Return a model in float64, with random noise added to all weights and biases."""
     torch.manual_seed(0)
     model = build_convolutional(
         ConvolutionalConfig(
@@ -46,7 +46,7 @@ def build(width: int, tied: Any = "none") -> Convolutional:
 
 
 def convolved(weights: Mapping[str, Tensor], name: str, h: Tensor, width: int, padding: int) -> Tensor:
-    """torch's convolution and gate of one sentence [T, D]; W's input is k vectors side by side."""
+    """Apply torch's convolution and gated linear unit to one sentence [T, D]."""
     # [2D, kD] -> [2D, k, D] -> [2D, D, k]
     kernel = weights[f"{name}.kernel.weight"].unflatten(1, (width, -1)).transpose(1, 2)
     # [T, D] -> [D, T] -> [2D, T'] -> [D, T'] -> [T', D]
@@ -54,7 +54,7 @@ def convolved(weights: Mapping[str, Tensor], name: str, h: Tensor, width: int, p
 
 
 def expected_states(model: Convolutional, source: Tensor, target: Tensor, width: int) -> Tensor:
-    """Section 3 of the paper for one sentence [S] and what is said of its translation [T]."""
+    """Compute section 3 of the paper for one source sentence [S] and its target [T]."""
     weights = dict(model.named_parameters(remove_duplicate=False))
     m, T = len(source), len(target)
     e = weights["source_embedding.tokens.weight"][source] + weights["source_embedding.positions.embedding.weight"][:m]
@@ -65,7 +65,7 @@ def expected_states(model: Convolutional, source: Tensor, target: Tensor, width:
     h = g
     for layer in range(2):
         name = f"decoder.blocks.{layer}"
-        # Padded on both sides, the end cut off.
+        # Zeros on both sides; the end is cut off.
         h = (convolved(weights, f"{name}.convolution", h, width, width - 1)[:T] + h) * math.sqrt(0.5)
         d = h @ weights[f"{name}.attention.query.weight"].t() + weights[f"{name}.attention.query.bias"] + g
         # [T, D] x [D, S] -> [T, S]
@@ -80,21 +80,21 @@ def expected_states(model: Convolutional, source: Tensor, target: Tensor, width:
 @PACKED
 def test_outputs_and_gradients(width: int, packed: bool) -> None:
     model = build(width).train()
-    lengths, heard = (7, 3, 1, 12), (5, 9, 1, 2)
+    source_lengths, target_lengths = (7, 3, 1, 12), (5, 9, 1, 2)
     source, target = torch.randint(V, (4, 12)), torch.randint(V, (4, 9))
-    source_mask = torch.arange(12) < torch.tensor(lengths).unsqueeze(1)
-    target_mask = torch.arange(9) < torch.tensor(heard).unsqueeze(1)
+    source_mask = torch.arange(12) < torch.tensor(source_lengths).unsqueeze(1)
+    target_mask = torch.arange(9) < torch.tensor(target_lengths).unsqueeze(1)
 
     memory = model.encode(source, source_mask)
-    found = model.decode_states(target, memory, target_mask if packed else None)[target_mask]
-    weighting = torch.randn_like(found)
+    actual = model.decode_states(target, memory, target_mask if packed else None)[target_mask]
+    weighting = torch.randn_like(actual)
     names, parameters = zip(*model.named_parameters(), strict=True)
-    # The states do not need the output's weight.
-    gradients = torch.autograd.grad((found * weighting).sum(), parameters, allow_unused=True)
+    # The states do not depend on the output projection.
+    gradients = torch.autograd.grad((actual * weighting).sum(), parameters, allow_unused=True)
 
-    sentences = zip(source, lengths, target, heard, strict=True)
+    sentences = zip(source, source_lengths, target, target_lengths, strict=True)
     expected = torch.cat([expected_states(model, s[:m], t[:n], width) for s, m, t, n in sentences])
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
     other_gradients = torch.autograd.grad((expected * weighting).sum(), parameters, allow_unused=True)
     for name, one, other in zip(names, gradients, other_gradients, strict=True):
         assert (one is None) == (other is None) == (name == "output.weight"), name
@@ -115,8 +115,8 @@ def test_step_by_step(width: int, tied: str) -> None:
             torch.testing.assert_close(logits[0], expected[t], rtol=1e-9, atol=1e-9)
 
 
-def written_out(weight: Array, bias: Array, h: Array, width: int, before: int) -> Array:
-    """The block of section 3.2, index by index."""
+def block_in_numpy(weight: Array, bias: Array, h: Array, width: int, before: int) -> Array:
+    """Compute the block of section 3.2, index by index."""
     T, d = h.shape
     result = np.empty_like(h)
     for i in range(T):
@@ -133,12 +133,13 @@ def written_out(weight: Array, bias: Array, h: Array, width: int, before: int) -
 
 @WIDTHS
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_block_is_the_papers(width: int, causal: bool) -> None:
+def test_a_block_follows_the_paper(width: int, causal: bool) -> None:
     torch.manual_seed(1)
     block = GatedConvolution(4, width, dropout=0.0).double()
     h = torch.randn(1, 6, 4, dtype=torch.float64)
     windows = Windows(Padded(torch.ones(1, 6, dtype=torch.bool)), width, causal=causal)
-    found = block(h, windows)[0].detach().numpy()
+    actual = block(h, windows)[0].detach().numpy()
     weight, bias = block.kernel.weight.detach().numpy(), block.kernel.bias.detach().numpy()
     before = width - 1 if causal else width // 2
-    np.testing.assert_allclose(found, written_out(weight, bias, h[0].numpy(), width, before), rtol=1e-10, atol=1e-12)
+    expected = block_in_numpy(weight, bias, h[0].numpy(), width, before)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)

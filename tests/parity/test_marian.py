@@ -1,4 +1,4 @@
-"""Hugging Face's MarianMTModel with the same weights: the same logits, the same greedy output."""
+"""The Transformer against Hugging Face's MarianMTModel, with the same weights: logits and greedy output."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ V, D, HEADS, D_FF, ENCODER_LAYERS, DECODER_LAYERS, LENGTH = 60, 32, 4, 48, 3, 2,
 PAD, EOS, BOS = 0, 3, 2
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-# Our names within a layer, and Marian's.
+# Our names of the parts of a layer -> Marian's names.
 ENCODER_LAYER = {
     **{f"self_attention.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()},
     "attention_residual.norm": "self_attn_layer_norm",
@@ -36,7 +36,7 @@ DECODER_LAYER = {
 
 
 def marian(activation: str) -> Any:
-    """Marian's model with every weight and bias drawn at random; nothing is fetched."""
+    """Return Marian's model with random weights and biases; nothing is downloaded."""
     torch.manual_seed(0)
     model: Any = MarianMTModel(
         MarianConfig(
@@ -62,9 +62,9 @@ def marian(activation: str) -> Any:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.15 * torch.randn_like(parameter))
-        # Where Marian differs from the paper's code: sines before cosines, and another epsilon.
-        for half in (model.model.encoder, model.model.decoder):
-            half.embed_positions.weight.copy_(sinusoidal_table(LENGTH, D))
+        # Marian differs from the paper's code in the order of sines and cosines, and in the epsilon of the norms.
+        for part in (model.model.encoder, model.model.decoder):
+            part.embed_positions.weight.copy_(sinusoidal_table(LENGTH, D))
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.eps = 1e-6
@@ -72,19 +72,20 @@ def marian(activation: str) -> Any:
 
 
 def names() -> Iterator[tuple[str, str]]:
-    """Our name of each weight, and Marian's."""
+    """Yield our name of each weight, and Marian's."""
     yield "source_embedding.tokens.weight", "model.shared.weight"
-    for half, layers, table in (
+    for part, layers, table in (
         ("encoder", ENCODER_LAYERS, ENCODER_LAYER),
         ("decoder", DECODER_LAYERS, DECODER_LAYER),
     ):
         for i in range(layers):
             for ours, theirs in table.items():
                 for kind in ("weight", "bias"):
-                    yield f"{half}.layers.{i}.{ours}.{kind}", f"model.{half}.layers.{i}.{theirs}.{kind}"
+                    yield f"{part}.layers.{i}.{ours}.{kind}", f"model.{part}.layers.{i}.{theirs}.{kind}"
 
 
 def ours_from(model: Any, activation: Any) -> Transformer:
+    """Return our model with the weights of Marian's."""
     ours = build_transformer(
         TransformerConfig(
             source_vocabulary=V,
@@ -98,14 +99,14 @@ def ours_from(model: Any, activation: Any) -> Transformer:
             attention_bias=True,
         )
     )
-    own, theirs = dict(ours.named_parameters()), dict(model.named_parameters())
+    our_weights, their_weights = dict(ours.named_parameters()), dict(model.named_parameters())
     renamed = dict(names())
-    # None was forgotten on either side.
-    assert own.keys() == renamed.keys()
-    assert {name for name in theirs if "embed_positions" not in name} == set(renamed.values())
+    # All weights of both models are in the table.
+    assert our_weights.keys() == renamed.keys()
+    assert {name for name in their_weights if "embed_positions" not in name} == set(renamed.values())
     with torch.no_grad():
         for name, their_name in renamed.items():
-            own[name].copy_(theirs[their_name])
+            our_weights[name].copy_(their_weights[their_name])
     return ours.eval()
 
 
@@ -126,33 +127,33 @@ def test_the_same_logits(activation: str) -> None:
     with torch.no_grad():
         expected = theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target)
         memory = ours.encode(source, mask)
-        found = ours.decode(target, memory)
+        actual = ours.decode(target, memory)
     torch.testing.assert_close(memory.states[mask], expected.encoder_last_hidden_state[mask], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(found, expected.logits, rtol=1e-4, atol=1e-4)
-    # The comparison says something: logits differ from token to token.
-    assert found.std(dim=-1).min() > 0.1
+    torch.testing.assert_close(actual, expected.logits, rtol=1e-4, atol=1e-4)
+    # The comparison is meaningful: logits differ from token to token.
+    assert actual.std(dim=-1).min() > 0.1
 
 
 def test_the_same_greedy_continuation() -> None:
-    """Our cache beside Marian's, each fed its own best token."""
+    """Greedy decoding with our cache and with Marian's; each continues with its own best token."""
     theirs = marian("relu")
     ours = ours_from(theirs, "relu")
     source, mask, _ = batch()
     with torch.no_grad():
         state = ours.start(ours.encode(source, mask))
         encoded = theirs.get_encoder()(input_ids=source, attention_mask=mask.long())
-        ours_said = theirs_said = torch.full((4,), BOS)
+        our_token = their_token = torch.full((4,), BOS)
         cache = None
         for _ in range(LENGTH - 5):
-            logits, state = ours.step(ours_said, state)
-            answer = theirs(
+            logits, state = ours.step(our_token, state)
+            output = theirs(
                 encoder_outputs=encoded,
                 attention_mask=mask.long(),
-                decoder_input_ids=theirs_said.unsqueeze(1),
+                decoder_input_ids=their_token.unsqueeze(1),
                 past_key_values=cache,
                 use_cache=True,
             )
-            cache = answer.past_key_values
-            torch.testing.assert_close(logits, answer.logits[:, -1], rtol=1e-4, atol=1e-4)
-            ours_said, theirs_said = logits.argmax(dim=-1), answer.logits[:, -1].argmax(dim=-1)
-            assert ours_said.equal(theirs_said)
+            cache = output.past_key_values
+            torch.testing.assert_close(logits, output.logits[:, -1], rtol=1e-4, atol=1e-4)
+            our_token, their_token = logits.argmax(dim=-1), output.logits[:, -1].argmax(dim=-1)
+            assert our_token.equal(their_token)

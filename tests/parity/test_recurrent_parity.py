@@ -1,4 +1,4 @@
-"""Recurrent layers and models against torch's, unrolled by hand, and against their equations in NumPy."""
+"""Recurrent layers and models against torch's layers and cells, and against their equations in NumPy."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,15 +26,15 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def close(found: Tensor, expected: Tensor | Array) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected), rtol=1e-9, atol=1e-11)
+def close(actual: Tensor, expected: Tensor | Array) -> None:
+    torch.testing.assert_close(actual, torch.as_tensor(expected), rtol=1e-9, atol=1e-11)
 
 
 # One layer
 
 
 def one_layer(cell: Cell) -> tuple[RecurrentLayer, CellState]:
-    """A layer with random weights, biases too, and a state to start from."""
+    """Return a layer with random weights and biases, and an initial state."""
     layer = RecurrentLayer(cell, INPUTS, D).double()
     with torch.no_grad():
         for i, weight in enumerate(layer.parameters()):
@@ -42,35 +42,35 @@ def one_layer(cell: Cell) -> tuple[RecurrentLayer, CellState]:
     return layer, tuple(random(3, D, seed=20 + i) for i in range(2 if cell == "lstm" else 1))
 
 
-def unrolled(layer: RecurrentLayer, x: Tensor, state: CellState, known: int) -> Tensor:
-    """One position after the other, when `known` features of all inputs are given beforehand."""
-    advance, states = layer.unroll(x[..., :known].transpose(0, 1)), []
+def unrolled(layer: RecurrentLayer, x: Tensor, state: CellState, prefix: int) -> Tensor:
+    """Return the states computed position by position; the first `prefix` features are passed to `unroll`."""
+    advance, states = layer.unroll(x[..., :prefix].transpose(0, 1)), []
     for t in range(x.shape[1]):
-        state = advance(x[:, t, known:], state)
+        state = advance(x[:, t, prefix:], state)
         states.append(state[0])
     return torch.stack(states, dim=1)
 
 
 @CELLS
-@pytest.mark.parametrize("known", [0, 2, INPUTS])
-def test_unrolled_layers_are_torchs_cells_step_by_step(cell: Cell, known: int) -> None:
-    """torch.nn.LSTMCell and GRUCell with the same weights: the same states and the same gradients."""
+@pytest.mark.parametrize("prefix", [0, 2, INPUTS])
+def test_unrolled_layers_equal_torchs_cells(cell: Cell, prefix: int) -> None:
+    """States and gradients equal those of torch.nn.LSTMCell and GRUCell with the same weights."""
     layer, state = one_layer(cell)
     theirs = (nn.LSTMCell if cell == "lstm" else nn.GRUCell)(INPUTS, D, dtype=torch.float64)
     with torch.no_grad():
         for mine, yours in zip(layer.parameters(), theirs.parameters(), strict=True):
             yours.copy_(mine)
     x = random(3, 4, INPUTS, seed=9).requires_grad_()
-    now, states = state if cell == "lstm" else state[0], []
+    current, states = state if cell == "lstm" else state[0], []
     for t in range(4):
-        now = theirs(x[:, t], now)
-        states.append(now[0] if cell == "lstm" else now)
+        current = theirs(x[:, t], current)
+        states.append(current[0] if cell == "lstm" else current)
     expected = torch.stack(states, dim=1)
-    found = unrolled(layer, x, state, known)
-    close(found, expected)
+    actual = unrolled(layer, x, state, prefix)
+    close(actual, expected)
 
     weights = random(3, 4, D, seed=10)
-    gradients = torch.autograd.grad((found * weights).sum(), (x, *layer.parameters()))
+    gradients = torch.autograd.grad((actual * weights).sum(), (x, *layer.parameters()))
     expectations = torch.autograd.grad((expected * weights).sum(), (x, *theirs.parameters()))
     for gradient, expectation in zip(gradients, expectations, strict=True):
         close(gradient, expectation)
@@ -78,15 +78,15 @@ def test_unrolled_layers_are_torchs_cells_step_by_step(cell: Cell, known: int) -
 
 @CELLS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_all_positions_at_once_are_one_after_the_other(cell: Cell, dtype: torch.dtype) -> None:
-    """torch's kernels: its own loop in float64, oneDNN's LSTM in float32."""
+def test_all_positions_at_once_equal_one_at_a_time(cell: Cell, dtype: torch.dtype) -> None:
+    """torch uses its own loop in float64, and oneDNN's LSTM in float32."""
     layer, state = one_layer(cell)
     layer, x = layer.to(dtype), random(3, 8, INPUTS, seed=9).to(dtype).requires_grad_()
     state = tuple(part.to(dtype).requires_grad_() for part in state)
     weights = random(3, 8, D, seed=10).to(dtype)
-    found = [layer(x, state), unrolled(layer, x, state, known=INPUTS)]
-    torch.testing.assert_close(*found)
-    gradients = [torch.autograd.grad((h * weights).sum(), (x, *state, *layer.parameters())) for h in found]
+    actual = [layer(x, state), unrolled(layer, x, state, prefix=INPUTS)]
+    torch.testing.assert_close(*actual)
+    gradients = [torch.autograd.grad((h * weights).sum(), (x, *state, *layer.parameters())) for h in actual]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
@@ -96,8 +96,8 @@ def test_all_positions_at_once_are_one_after_the_other(cell: Cell, dtype: torch.
 
 @CELLS
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_encoders_are_torchs_on_packed_sequences(cell: Cell, bidirectional: bool) -> None:
-    """torch.nn.LSTM and GRU of three layers, which never see the padding: states, final states, gradients."""
+def test_encoders_equal_torchs_on_packed_sequences(cell: Cell, bidirectional: bool) -> None:
+    """States, final states and gradients equal those of torch.nn.LSTM and GRU of three layers, without padding."""
     settings: dict[str, Any] = {"cell": cell, "bidirectional": bidirectional, "encoder_layers": 3}
     model = randomised(replace(VARIANTS["default"], d_model=D, **settings))
     theirs = (nn.LSTM if cell == "lstm" else nn.GRU)(
@@ -128,11 +128,11 @@ def test_encoders_are_torchs_on_packed_sequences(cell: Cell, bidirectional: bool
     close(final, expected_final)
 
     weights, final_weights = random(4, 7, D, seed=1) * real.unsqueeze(2), random(4, 3, D, seed=2)
-    found = torch.autograd.grad((states * weights).sum() + (final * final_weights).sum(), (x, *ours))
-    wanted = torch.autograd.grad(
+    actual = torch.autograd.grad((states * weights).sum() + (final * final_weights).sum(), (x, *ours))
+    expected_gradients = torch.autograd.grad(
         (expected * weights).sum() + (expected_final * final_weights).sum(), (x, *theirs.parameters())
     )
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(actual, expected_gradients, strict=True):
         close(one, other)
 
 
@@ -140,7 +140,7 @@ def test_encoders_are_torchs_on_packed_sequences(cell: Cell, bidirectional: bool
 
 
 def randomised(config: RecurrentConfig) -> Recurrent:
-    """In float64 with every weight and bias drawn at random; without dropout."""
+    """Return a model in float64, without dropout, with random noise added to all weights and biases."""
     torch.manual_seed(0)
     model = build_recurrent(replace(config, dropout=0.0)).double()
     with torch.no_grad():
@@ -153,20 +153,20 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-class InNumPy:
-    """The model written from the papers: sentence by sentence, gate by gate, score by score."""
+class NumPyModel:
+    """The model according to the equations of the papers, for one sentence at a time."""
 
     def __init__(self, model: Recurrent, config: RecurrentConfig) -> None:
         self.config = config
         self.weights = {name: weight.detach().numpy() for name, weight in model.state_dict().items()}
 
     def gates(self, layer: str, x: Array, h: Array, names: str) -> Iterator[tuple[Array, Array]]:
-        """For each gate: W x + b and U h + b'."""
-        of = [
+        """Yield W x + b and U h + b' for each gate."""
+        parameters = [
             np.split(self.weights[f"{layer}.kernel.{name}_l0"], len(names))
             for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
         ]
-        for W, b, U, c in zip(*of, strict=True):
+        for W, b, U, c in zip(*parameters, strict=True):
             yield W @ x + b, U @ h + c
 
     def cell(self, layer: str, x: Array, state: list[Array]) -> list[Array]:
@@ -179,7 +179,7 @@ class InNumPy:
         r, z = sigmoid(xr + hr), sigmoid(xz + hz)
         return [(1 - z) * np.tanh(xn + r * hn) + z * h]
 
-    def read(self, layer: str, xs: list[Array]) -> list[Array]:
+    def states(self, layer: str, xs: list[Array]) -> list[Array]:
         width = self.config.d_model // (1 + self.config.bidirectional)
         state = [np.zeros(width)] * 2
         return [(state := self.cell(layer, x, state))[0] for x in xs]
@@ -188,10 +188,10 @@ class InNumPy:
         xs = self.embed("source", source)
         final = []
         for i in range(self.config.encoder_layers):
-            ahead = self.read(f"encoder.layers.{i}.forwards", xs)
-            back = self.read(f"encoder.layers.{i}.backwards", xs[::-1]) if self.config.bidirectional else []
-            final.append(np.concatenate([ahead[-1], *back[-1:]]))
-            xs = [np.concatenate(both) for both in zip(ahead, back[::-1], strict=True)] if back else ahead
+            forward = self.states(f"encoder.layers.{i}.forwards", xs)
+            backward = self.states(f"encoder.layers.{i}.backwards", xs[::-1]) if self.config.bidirectional else []
+            final.append(np.concatenate([forward[-1], *backward[-1:]]))
+            xs = [np.concatenate(both) for both in zip(forward, backward[::-1], strict=True)] if backward else forward
         return xs, final
 
     def embed(self, side: str, tokens: list[int]) -> list[Array]:
@@ -221,33 +221,33 @@ class InNumPy:
         layers = self.config.decoder_layers
         states = []
         for i in range(layers):
-            # Counted from the top, each layer starts from its like.
+            # Counted from the top, each layer uses the corresponding layer of the encoder.
             h = final[max(0, i - layers + len(final))]
-            first = np.tanh(self.weights[f"decoder.bridge.{i}.weight"] @ h + self.weights[f"decoder.bridge.{i}.bias"])
-            states.append(np.split(first, 2 if self.config.cell == "lstm" else 1))
-        fed, logits = np.zeros(self.config.d_model), []
+            initial = np.tanh(self.weights[f"decoder.bridge.{i}.weight"] @ h + self.weights[f"decoder.bridge.{i}.bias"])
+            states.append(np.split(initial, 2 if self.config.cell == "lstm" else 1))
+        attentional, logits = np.zeros(self.config.d_model), []
         for x in self.embed("target", target):
-            u = np.concatenate([x, fed]) if self.config.input_feeding else x
+            u = np.concatenate([x, attentional]) if self.config.input_feeding else x
             for i in range(layers):
                 states[i] = self.cell(f"decoder.layers.{i}", u, states[i])
                 u = states[i][0]
             if self.config.attention != "none":
-                fed = u = self.attend(u, vs)
+                attentional = u = self.attend(u, vs)
             logits.append(self.weights["output.weight"] @ u)
         return np.stack(logits)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_models_are_their_equations(variant: str) -> None:
-    """A batch of sentences of different lengths, each against NumPy by itself."""
+def test_models_follow_their_equations(variant: str) -> None:
+    """A batch of sentences of different lengths, each compared with NumPy separately."""
     config = replace(VARIANTS[variant], d_model=D)
     model = randomised(config)
     generator = torch.Generator().manual_seed(1)
     source, target = (torch.randint(V, (3, length), generator=generator) for length in (6, 5))
     lengths = torch.tensor([4, 6, 1])
-    found = model.decode(target, model.encode(source, torch.arange(6) < lengths.unsqueeze(1)))
-    assert found.abs().max() > 0.5
-    numpy = InNumPy(model, config)
+    actual = model.decode(target, model.encode(source, torch.arange(6) < lengths.unsqueeze(1)))
+    assert actual.abs().max() > 0.5
+    numpy_model = NumPyModel(model, config)
     for row, length in enumerate(lengths.tolist()):
-        close(found[row], numpy.logits(source[row, :length].tolist(), target[row].tolist()))
+        close(actual[row], numpy_model.logits(source[row, :length].tolist(), target[row].tolist()))

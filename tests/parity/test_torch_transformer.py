@@ -1,4 +1,4 @@
-"""torch.nn's Transformer with the same weights: the same outputs and the same gradients."""
+"""The Transformer against torch.nn.Transformer, with the same weights: outputs and gradients."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,12 +16,12 @@ Pairs = Iterator[tuple[str, Tensor, Tensor]]
 D, HEADS, D_FF, LAYERS, V = 16, 4, 40, 2, 30
 PLACEMENTS = pytest.mark.parametrize("placement", ["post", "pre"])
 ACTIVATIONS = pytest.mark.parametrize("activation", ["relu", "gelu"])
-# Up to 128 tokens and beyond attention runs different code.
+# Attention uses different code for up to 128 tokens and for more.
 LENGTHS = pytest.mark.parametrize("lengths", [(7, 5), (150, 120)], ids=["short", "long"])
 
 
 def build(placement: Any, activation: Any) -> Transformer:
-    """Ours, in float64, with every weight and bias drawn at random."""
+    """Return our model in float64, with random noise added to all weights and biases."""
     torch.manual_seed(0)
     model = build_transformer(
         TransformerConfig(
@@ -44,8 +44,8 @@ def build(placement: Any, activation: Any) -> Transformer:
     return model
 
 
-def torchs(placement: str, activation: str) -> nn.Transformer:
-    """torch's, of the same sizes: as in the paper, with a final norm only where norms come first."""
+def torch_model(placement: str, activation: str) -> nn.Transformer:
+    """Return torch's model with the same sizes, and a final norm only for pre-norm, as in ours."""
     settings: dict[str, Any] = {
         "d_model": D,
         "nhead": HEADS,
@@ -73,7 +73,7 @@ def torchs(placement: str, activation: str) -> nn.Transformer:
 
 
 def same_attention(name: str, ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> Pairs:
-    """Theirs stacks the projections of queries, keys and values."""
+    """Yield the weights of an attention; torch stores the projections of queries, keys and values as one matrix."""
     for i, layer in enumerate((ours.query, ours.key, ours.value)):
         rows = slice(i * D, (i + 1) * D)
         yield f"{name}.{i}", layer.weight, theirs.in_proj_weight[rows]
@@ -87,7 +87,7 @@ def same(name: str, ours: Any, theirs: Any) -> Pairs:
 
 
 def pairs(ours: Transformer, theirs: Any) -> Pairs:
-    """Every weight that the two have in common, under a name for messages."""
+    """Yield a name for messages, our weight and torch's weight, for every weight that both models have."""
     for i, (one, other) in enumerate(zip(ours.encoder.layers, theirs.encoder.layers, strict=True)):
         yield from same_attention(f"encoder.{i}.self", one.self_attention, other.self_attn)
         yield from same(f"encoder.{i}.inner", one.feed_forward.inner, other.linear1)
@@ -109,8 +109,8 @@ def pairs(ours: Transformer, theirs: Any) -> Pairs:
 
 
 def gradient_pairs(ours: Transformer, theirs: nn.Transformer) -> Pairs:
-    """As `pairs`, with their gradients; a slice of theirs has none, but what it was cut from has."""
-    gradients = torchs("pre" if ours.encoder.final_norm is not None else "post", "relu")
+    """Yield the gradients of `pairs`; those of slices are taken from the gradient of the whole matrix."""
+    gradients = torch_model("pre" if ours.encoder.final_norm is not None else "post", "relu")
     for parameter, other in zip(gradients.parameters(), theirs.parameters(), strict=True):
         assert other.grad is not None
         parameter.data = other.grad
@@ -120,20 +120,21 @@ def gradient_pairs(ours: Transformer, theirs: nn.Transformer) -> Pairs:
 
 
 def copied(placement: str, activation: str) -> tuple[Transformer, nn.Transformer]:
-    ours, theirs = build(placement, activation), torchs(placement, activation)
+    """Return our model, and torch's with the same weights."""
+    ours, theirs = build(placement, activation), torch_model(placement, activation)
     with torch.no_grad():
         count = 0
         for _, source, target in pairs(ours, theirs):
             target.copy_(source)
             count += target.numel()
-    # None was forgotten on either side; the embedding is ours alone.
+    # All weights were copied, except the embedding, which only our model has.
     assert count == sum(parameter.numel() for parameter in theirs.parameters())
     assert count == sum(parameter.numel() for parameter in ours.parameters()) - V * D
     return ours, theirs
 
 
 def batch(lengths: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Source, target and which of them is real: three rows of different lengths."""
+    """Return source, source mask, target and target mask of three sentences of different lengths."""
     S, T = lengths
     generator = torch.Generator().manual_seed(1)
     source = torch.randint(V, (3, S), generator=generator)
@@ -146,7 +147,7 @@ def batch(lengths: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def their_states(
     ours: Transformer, theirs: nn.Transformer, source: Tensor, source_mask: Tensor, target: Tensor, **masks: Tensor
 ) -> Tensor:
-    """From the same embeddings; torch's masks are True where ours are False."""
+    """Return the states of torch's model for our embeddings; torch's masks are True where ours are False."""
     T = target.shape[1]
     states: Tensor = theirs(
         ours.source_embedding(source),
@@ -166,16 +167,16 @@ def test_outputs_and_gradients(placement: str, activation: str, lengths: tuple[i
     ours, theirs = copied(placement, activation)
     source, source_mask, target, target_mask = batch(lengths)
 
-    found = ours.decode(target, ours.encode(source, source_mask), target_mask)[target_mask]
-    weighting = torch.randn(found.shape, dtype=found.dtype)
-    (found * weighting).sum().backward()
+    actual = ours.decode(target, ours.encode(source, source_mask), target_mask)[target_mask]
+    weighting = torch.randn(actual.shape, dtype=actual.dtype)
+    (actual * weighting).sum().backward()
     embedding = ours.source_embedding.tokens.weight
     assert embedding.grad is not None
     found_by_embedding, embedding.grad = embedding.grad, None
 
     states = their_states(ours, theirs, source, source_mask, target, tgt_key_padding_mask=~target_mask)
     expected = states[target_mask] @ ours.output.weight.t()
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
     (expected * weighting).sum().backward()
     torch.testing.assert_close(found_by_embedding, embedding.grad, rtol=1e-8, atol=1e-8)
     for name, one, other in gradient_pairs(ours, theirs):
@@ -185,7 +186,7 @@ def test_outputs_and_gradients(placement: str, activation: str, lengths: tuple[i
 @PLACEMENTS
 @ACTIVATIONS
 def test_step_by_step(placement: str, activation: str) -> None:
-    """Our cache against their whole stack; both in evaluation, where torch runs its fast path."""
+    """Our steps with a cache against torch's decoder; both in evaluation mode, where torch uses its fast path."""
     ours, theirs = copied(placement, activation)
     ours.eval()
     theirs.eval()

@@ -1,4 +1,4 @@
-"""The Universal Transformer against torch.nn's layers applied again and again, our Transformer, and ACT in NumPy."""
+"""The Universal Transformer against repeated layers of torch.nn, our Transformer, and adaptive halting in NumPy."""
 
 import math
 from collections.abc import Callable
@@ -25,10 +25,10 @@ PLACEMENTS = pytest.mark.parametrize("placement", ["post", "pre"])
 Apply = Callable[[Tensor, int], Tensor]
 
 
-def build(**choices: Any) -> Universal:
-    """In float64, without dropout, with every weight drawn at random."""
+def build(**changes: Any) -> Universal:
+    """Return a model in float64, without dropout, with random noise added to all weights."""
     torch.manual_seed(3)
-    settings = {**SIZES, "dropout": 0.0, "halting_threshold": THRESHOLD, **choices}
+    settings = {**SIZES, "dropout": 0.0, "halting_threshold": THRESHOLD, **changes}
     model = build_universal(UniversalConfig(**settings)).double()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -37,7 +37,7 @@ def build(**choices: Any) -> Universal:
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Source, target and which of them is real: three rows of different lengths."""
+    """Return source, source mask, target and target mask of three sentences of different lengths."""
     generator = torch.Generator().manual_seed(1)
     source = torch.randint(V, (3, 7), generator=generator)
     target = torch.randint(V, (3, 6), generator=generator)
@@ -90,21 +90,20 @@ def copied_layers(model: Universal, placement: str) -> tuple[nn.TransformerEncod
     return encoder, decoder
 
 
-def signals(positions: int, step: int) -> Tensor:
-    """P^t as the paper writes it, one number at a time."""
+def coordinate_embeddings(positions: int, step: int) -> Tensor:
+    """Compute P^t of Dehghani et al. (2018), section 2.1, one number at a time."""
     table = np.zeros((positions, D))
     for i in range(positions):
         for j in range(D // 2):
             wavelength = 10_000 ** (2 * j / D)
             table[i, 2 * j] = math.sin(i / wavelength) + math.sin(step / wavelength)
             table[i, 2 * j + 1] = math.cos(i / wavelength) + math.cos(step / wavelength)
-    # As the model does: the table is rounded to float32.
     return torch.from_numpy(table)
 
 
 @dataclass
 class Expected:
-    """What the whole model should give: states, and the ponder [B, T] of source and target."""
+    """Expected results of a model: states [B, T, D], and steps and ponder cost of source [B, S] and target [B, T]."""
 
     states: Tensor
     source_steps: np.ndarray[Any, Any]
@@ -113,34 +112,35 @@ class Expected:
     target_ponder: np.ndarray[Any, Any]
 
 
-# (state before, application) -> (output, N, ρ)
+# (initial state, application of the block) -> (output, N, ρ)
 Depth = Callable[[Tensor, Apply], tuple[Tensor, np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
 def run(
     model: Universal, placement: str, depths: tuple[Depth, Depth], tokens: tuple[Tensor, Tensor, Tensor]
 ) -> Expected:
-    """torch.nn's layers under `depths`, one of the encoder and one of the decoder."""
+    """Apply torch.nn's layers repeatedly, as the depths of encoder and decoder specify."""
     source, source_mask, target = tokens
     encoder, decoder = copied_layers(model, placement)
     T = target.shape[1]
     causal = torch.ones(T, T, dtype=torch.bool).triu(1)
 
-    def read(state: Tensor, step: int) -> Tensor:
-        return encoder(state + signals(source.shape[1], step), src_key_padding_mask=~source_mask)
+    def encode(state: Tensor, step: int) -> Tensor:
+        return encoder(state + coordinate_embeddings(source.shape[1], step), src_key_padding_mask=~source_mask)
 
     def norm(output: Tensor, final: nn.Module | None) -> Tensor:
         return output if final is None else final(output)
 
     x = model.source_embedding.tokens.weight[source] * math.sqrt(D)
-    memory, source_steps, source_ponder = depths[0](x, read)
+    memory, source_steps, source_ponder = depths[0](x, encode)
     memory = norm(memory, model.encoder.final_norm)
 
-    def write(state: Tensor, step: int) -> Tensor:
-        return decoder(state + signals(T, step), memory, tgt_mask=causal, memory_key_padding_mask=~source_mask)
+    def decode(state: Tensor, step: int) -> Tensor:
+        y = state + coordinate_embeddings(T, step)
+        return decoder(y, memory, tgt_mask=causal, memory_key_padding_mask=~source_mask)
 
     y = model.target_embedding.tokens.weight[target] * math.sqrt(D)
-    states, target_steps, target_ponder = depths[1](y, write)
+    states, target_steps, target_ponder = depths[1](y, decode)
     states = norm(states, model.decoder.final_norm)
     return Expected(states, source_steps, target_steps, source_ponder, target_ponder)
 
@@ -156,7 +156,7 @@ def fixed(steps: int) -> Depth:
 
 @PLACEMENTS
 @pytest.mark.parametrize("steps", [(1, 1), (3, 2)])
-def test_fixed_depth_is_torchs_layer_again_and_again(placement: str, steps: tuple[int, int]) -> None:
+def test_fixed_depth_equals_torchs_layer_applied_repeatedly(placement: str, steps: tuple[int, int]) -> None:
     model = build(norm_placement=placement, encoder_steps=steps[0], decoder_steps=steps[1])
     source, source_mask, target, target_mask = batch()
     expected = run(model, placement, (fixed(steps[0]), fixed(steps[1])), (source, source_mask, target))
@@ -164,7 +164,7 @@ def test_fixed_depth_is_torchs_layer_again_and_again(placement: str, steps: tupl
     torch.testing.assert_close(decoded.states[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
     assert decoded.cost == 0
 
-    # The gradient of what all steps share is the sum over the steps.
+    # The gradient of the embedding is a sum over all steps.
     weighting = torch.randn(decoded.states[target_mask].shape, dtype=torch.float64)
     embedding = model.source_embedding.tokens.weight
     gradients = [
@@ -176,8 +176,8 @@ def test_fixed_depth_is_torchs_layer_again_and_again(placement: str, steps: tupl
 
 @PLACEMENTS
 @pytest.mark.parametrize("halting", ["fixed", "adaptive"])
-def test_one_step_is_a_transformer_of_one_layer(placement: Any, halting: str) -> None:
-    """Without the signal of the step, which the Transformer does not have; to the last bit."""
+def test_one_step_equals_a_transformer_of_one_layer(placement: Any, halting: str) -> None:
+    """Without the embedding of the step, which the Transformer does not have, the results are bitwise equal."""
     universal = build(norm_placement=placement, halting=halting, encoder_steps=1, decoder_steps=1)
     config = TransformerConfig(**SIZES, dropout=0.0, encoder_layers=1, decoder_layers=1, norm_placement=placement)
     transformer = build_transformer(config).double()
@@ -191,47 +191,47 @@ def test_one_step_is_a_transformer_of_one_layer(placement: Any, halting: str) ->
         part.coordinates.steps.zero_()
     source, source_mask, target, target_mask = batch()
     expected = transformer.decode(target, transformer.encode(source, source_mask), target_mask)
-    found = universal.decode(target, universal.encode(source, source_mask), target_mask)
-    assert found[target_mask].equal(expected[target_mask])
+    actual = universal.decode(target, universal.encode(source, source_mask), target_mask)
+    assert actual[target_mask].equal(expected[target_mask])
 
 
-# Adaptive computation time, one position after another
+# Adaptive computation time, position by position
 
 
-def steps_taken(h: list[float], most: int) -> int | None:
-    """N = min{n : h^1 + ... + h^n ≥ 1 - ε}, but at most `most`; None as long as there is no such n."""
+def number_of_steps(h: list[float], maximum: int) -> int | None:
+    """Return N = min{n : h^1 + ... + h^n ≥ 1 - ε}, but at most `maximum`; None if the position has not halted."""
     for n in range(1, len(h) + 1):
-        if sum(h[:n]) >= 1 - THRESHOLD or n == most:
+        if sum(h[:n]) >= 1 - THRESHOLD or n == maximum:
             return n
     return None
 
 
-def graves(depth: AdaptiveDepth) -> Depth:
-    """Every position keeps all its states and probabilities; what they mean is decided when all steps are over."""
+def adaptive(depth: AdaptiveDepth) -> Depth:
+    """Store all states and halting probabilities, and evaluate Graves' equations after the last step."""
     weight, bias = depth.halting.weight.detach().numpy()[0], depth.halting.bias.item()
 
     def run_all_steps(x: Tensor, apply: Apply) -> tuple[Tensor, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        places = list(np.ndindex(*x.shape[:2]))
-        history: dict[Any, list[Any]] = {place: [] for place in places}
-        h: dict[Any, list[float]] = {place: [] for place in places}
+        positions = list(np.ndindex(*x.shape[:2]))
+        history: dict[Any, list[Any]] = {position: [] for position in positions}
+        h: dict[Any, list[float]] = {position: [] for position in positions}
         state = x.numpy().copy()
         for step in range(1, depth.steps + 1):
             applied = apply(torch.from_numpy(state), step).numpy()
             state = state.copy()
-            for place in places:
-                if steps_taken(h[place], depth.steps) is None:
-                    state[place] = applied[place]
-                    history[place].append(applied[place])
-                    h[place].append(1 / (1 + math.exp(-(weight @ applied[place] + bias))))
+            for position in positions:
+                if number_of_steps(h[position], depth.steps) is None:
+                    state[position] = applied[position]
+                    history[position].append(applied[position])
+                    h[position].append(1 / (1 + math.exp(-(weight @ applied[position] + bias))))
         output, steps, ponder = np.zeros_like(state), np.zeros(x.shape[:2]), np.zeros(x.shape[:2])
-        for place in places:
-            N = steps_taken(h[place], depth.steps)
+        for position in positions:
+            N = number_of_steps(h[position], depth.steps)
             assert N is not None
-            R = 1 - sum(h[place][: N - 1])
-            p = [*h[place][: N - 1], R]
+            R = 1 - sum(h[position][: N - 1])
+            p = [*h[position][: N - 1], R]
             assert sum(p) == pytest.approx(1)
-            output[place] = sum(p[n] * history[place][n] for n in range(N))
-            steps[place], ponder[place] = N, N + R
+            output[position] = sum(p[n] * history[position][n] for n in range(N))
+            steps[position], ponder[position] = N, N + R
         return torch.from_numpy(output), steps, ponder
 
     return run_all_steps
@@ -239,39 +239,39 @@ def graves(depth: AdaptiveDepth) -> Depth:
 
 @torch.no_grad()
 @PLACEMENTS
-def test_adaptive_depth_is_graves_equations(placement: str) -> None:
-    """Outputs, steps and cost of the whole model, against all steps of every position by itself."""
+def test_adaptive_depth_follows_graves_equations(placement: str) -> None:
+    """Outputs, steps and cost of the whole model, against the equations for each position."""
     source, source_mask, target, target_mask = batch()
-    taken: dict[str, set[float]] = {"encoder steps": set(), "decoder steps": set()}
+    numbers_of_steps: dict[str, set[float]] = {"encoder steps": set(), "decoder steps": set()}
     for seed in range(6):
         model = build(
             norm_placement=placement, halting="adaptive", encoder_steps=5, decoder_steps=4, ponder_weight=0.125
         ).eval()
         torch.manual_seed(seed)
-        depths = [keen(part.depth) for part in (model.encoder, model.decoder)]
-        expected = run(model, placement, (graves(depths[0]), graves(depths[1])), (source, source_mask, target))
+        depths = [with_varied_halting(part.depth) for part in (model.encoder, model.decoder)]
+        expected = run(model, placement, (adaptive(depths[0]), adaptive(depths[1])), (source, source_mask, target))
 
         decoded = model(source, source_mask, target, target_mask)
         torch.testing.assert_close(decoded.states[target_mask], expected.states[target_mask], rtol=1e-6, atol=1e-6)
-        figures = model.token_statistics(source, source_mask, target, target_mask)
-        assert figures["encoder steps"].tolist() == expected.source_steps[source_mask.numpy()].tolist()
-        assert figures["decoder steps"].tolist() == expected.target_steps[target_mask.numpy()].tolist()
+        statistics = model.token_statistics(source, source_mask, target, target_mask)
+        assert statistics["encoder steps"].tolist() == expected.source_steps[source_mask.numpy()].tolist()
+        assert statistics["decoder steps"].tolist() == expected.target_steps[target_mask.numpy()].tolist()
         ponder = expected.source_ponder[source_mask.numpy()].sum() + expected.target_ponder[target_mask.numpy()].sum()
         assert float(decoded.cost) == pytest.approx(0.125 * ponder, rel=1e-6)
-        for name, steps in figures.items():
-            taken[name].update(steps.tolist())
+        for name, steps in statistics.items():
+            numbers_of_steps[name].update(steps.tolist())
 
         state = model.start(model.encode(source, source_mask))
         for t in range(target.shape[1]):
             logits, state = model.step(target[:, t], state)
             logits_expected = expected.states[:, t] @ model.output.weight.t()
             torch.testing.assert_close(logits, logits_expected, rtol=1e-6, atol=1e-6)
-    # The cases are worth their name: from those that halted at once to those that were made to.
-    assert taken == {"encoder steps": {1, 2, 3, 4, 5}, "decoder steps": {1, 2, 3, 4}}
+    # All numbers of steps occur, from one step to the maximum.
+    assert numbers_of_steps == {"encoder steps": {1, 2, 3, 4, 5}, "decoder steps": {1, 2, 3, 4}}
 
 
-def keen(depth: nn.Module) -> AdaptiveDepth:
-    """With a halting unit so keen that positions take any number of steps."""
+def with_varied_halting(depth: nn.Module) -> AdaptiveDepth:
+    """Set the halting unit so that positions take different numbers of steps."""
     assert isinstance(depth, AdaptiveDepth)
     nn.init.normal_(depth.halting.weight, std=1.5)
     nn.init.constant_(depth.halting.bias, -1.0)

@@ -1,4 +1,4 @@
-"""Pictures of attention: the same numbers give the same bytes, and every token can be drawn."""
+"""Pictures and reports of attention: reproducible bytes, and tokens in any script."""
 
 import io
 import re
@@ -58,7 +58,7 @@ def test_all_heads_are_a_grid() -> None:
 def test_the_title_of_a_narrow_grid_fits(heads: int, tokens: int) -> None:
     attention = made_attention(["▁one", "</s>"], ["▁eins"] * tokens, heads=heads, layers=1, text="", translation="")
     pixels = imread(io.BytesIO(draw_heads(attention, "png", "encoder_decoder")))
-    # [height, width, RGBA]: nothing touches the sides.
+    # [height, width, RGBA]: the title does not reach the sides.
     assert pixels[:, [0, 1, -2, -1], :3].min() == 1.0
 
 
@@ -71,7 +71,7 @@ def test_any_script_is_drawn_without_a_warning(tokens: list[str]) -> None:
     assert b"<svg" in draw_head(attention, Head("encoder_self", 0, 0), "svg")
 
 
-def test_what_cannot_be_drawn_is_explained() -> None:
+def test_messages_about_attention_that_cannot_be_drawn() -> None:
     with pytest.raises(ModelError, match="has no decoder self-attention; it has encoder-decoder attention"):
         draw_heads(made_attention(kinds=["encoder_decoder"]), "png", "decoder_self")
     with pytest.raises(SettingsError, match="there is no layer 1, head 9"):
@@ -85,37 +85,40 @@ def test_positions_and_schedules() -> None:
     assert "paper" in words_in(draw_schedules({"paper": [0.1, 0.2, 0.1]}, "svg"))
 
 
-def figures(attention: AttentionMap) -> HeadMeasurements:
-    measured = [
-        each for kind, arrays in attention.kinds() for each in measure(arrays.weights, kind, attention.keys(kind))
+def measurements_of(attention: AttentionMap) -> HeadMeasurements:
+    """Return measurements with the statistics of one map and made-up importances."""
+    statistics = [
+        head for kind, arrays in attention.kinds() for head in measure(arrays.weights, kind, attention.keys(kind))
     ]
-    importance = [None if i == 0 else (-1) ** i * i / 100 for i in range(len(measured))]
+    importances = [None if i == 0 else (-1) ** i * i / 100 for i in range(len(statistics))]
     heads = tuple(
-        HeadMeasurement(statistics=each, importance=how) for each, how in zip(measured, importance, strict=True)
+        HeadMeasurement(statistics=head, importance=importance)
+        for head, importance in zip(statistics, importances, strict=True)
     )
     return HeadMeasurements(heads=heads, loss=1.5, sentences=2, target_tokens=9)
 
 
-def test_a_report_has_a_row_for_each_head_and_runs_nothing_of_its_title() -> None:
-    study = figures(made_attention())
-    page = build_report(study, "<script>alert(1)</script>")
+def test_a_report_has_a_row_for_each_head_and_escapes_its_title() -> None:
+    measurements = measurements_of(made_attention())
+    page = build_report(measurements, "<script>alert(1)</script>")
     assert "<script>alert" not in page
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>.*?</tr>', page)
-    assert len(rows) == len(set(rows)) == len(study.heads)
-    shown = [float(text) for text in re.findall(r"<td>([+-]\d\.\d{4})</td>", page)]
-    assert shown == sorted(shown, reverse=True)
-    assert len(shown) == len(study.heads) - 1
-    assert study.least_important(1) == [min(study.heads[1:], key=lambda each: each.importance or 0.0).statistics.head]
-    assert draw_measurements(study, "png").startswith(PNG)
+    assert len(rows) == len(set(rows)) == len(measurements.heads)
+    importances = [float(text) for text in re.findall(r"<td>([+-]\d\.\d{4})</td>", page)]
+    assert importances == sorted(importances, reverse=True)
+    assert len(importances) == len(measurements.heads) - 1
+    least = min(measurements.heads[1:], key=lambda head: head.importance or 0.0)
+    assert measurements.least_important(1) == [least.statistics.head]
+    assert draw_measurements(measurements, "png").startswith(PNG)
 
 
 def test_the_text_of_a_report_has_the_rows_of_its_page(tmp_path: Path) -> None:
-    study = figures(made_attention())
-    save_report(study, "a title", tmp_path / "report.html")
+    measurements = measurements_of(made_attention())
+    save_report(measurements, "a title", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert page == build_report(study, "a title")
+    assert page == build_report(measurements, "a title")
     names = re.findall(r'<tr><th scope="row">(.*?)</th>', page)
-    head, *rows = text_table(study).splitlines()
+    head, *rows = text_table(measurements).splitlines()
     assert head.split()[:4] == ["head", "attends", "to", "importance"]
     assert [row[: row.rindex("attention") + 13] for row in rows] == [f"{name:<29}"[: len(name)] for name in names]
     assert "encoder-decoder attention 2.4" in names
@@ -145,7 +148,7 @@ def test_a_map_of_words_is_a_map() -> None:
     assert "The" in words.to_html()
 
 
-def test_nothing_is_half_written(tmp_path: Path) -> None:
+def test_no_partial_file_is_left_after_an_error(tmp_path: Path) -> None:
     attention = made_attention()
     with pytest.raises(SettingsError, match="choose a name that ends in"):
         attention.save(tmp_path / "a.pdf")
