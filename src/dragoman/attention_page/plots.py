@@ -127,15 +127,16 @@ def draw_measurements(measurements: HeadMeasurements, form: Format) -> bytes:
     figure = Figure(figsize=(10.5, 0.6 + 2.1 * len(by_kind)), dpi=130, layout="constrained")
     grid = figure.subplots(len(by_kind), len(columns), squeeze=False)
     for row, (kind, heads) in zip(grid, by_kind.items(), strict=True):
-        shape = tuple(1 + max(number) for number in zip(*(each.statistics.head[1:] for each in heads), strict=True))
-        for axes, (name, colours, low, high, figure_of) in zip(row, columns, strict=True):
+        # Numbers of layers and heads, from the largest (layer, head).
+        shape = tuple(1 + max(indices) for indices in zip(*(head.statistics.head[1:] for head in heads), strict=True))
+        for axes, (name, colours, low, high, value_of) in zip(row, columns, strict=True):
             values = np.full(shape, np.nan)
-            for each in heads:
-                values[each.statistics.head[1:]] = figure_of(each)
+            for head in heads:
+                values[head.statistics.head[1:]] = value_of(head)
             image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
             axes.set_title(f"{NAMES[kind]}: {name}", fontsize=8)
-            axes.set_xticks(range(shape[1]), [str(head + 1) for head in range(shape[1])], fontsize=7)
-            axes.set_yticks(range(shape[0]), [str(layer + 1) for layer in range(shape[0])], fontsize=7)
+            axes.set_xticks(range(shape[1]), [str(number + 1) for number in range(shape[1])], fontsize=7)
+            axes.set_yticks(range(shape[0]), [str(number + 1) for number in range(shape[0])], fontsize=7)
             axes.set_xlabel("head", fontsize=7)
             axes.set_ylabel("layer", fontsize=7)
             figure.colorbar(image, ax=axes).ax.tick_params(labelsize=6)

@@ -71,7 +71,7 @@ def build_model(config: ModelConfig) -> "Seq2Seq":
     Example:
         >>> model = build_model(preset("tiny", 1000, 1000, joint=True))
         >>> sum(parameter.numel() for parameter in model.parameters())
-        296448
+        295936
     """
     return ARCHITECTURES[architecture_of(config)].load_builder()(config)
 

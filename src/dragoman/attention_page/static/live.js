@@ -8,7 +8,7 @@ async function requestWithoutHeads(heads) {
   const answer = await fetch("without", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(heads.map((each) => [each.kind, each.layer, each.head])),
+    body: JSON.stringify(heads.map(({ kind, layer, head }) => [kind, layer, head])),
   });
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();

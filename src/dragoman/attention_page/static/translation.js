@@ -41,14 +41,14 @@ function translationView(panel) {
   drawSteps();
 
   function update() {
-    const each = (count, name) => [
+    const withMean = (count, name) => [
       { value: "mean", text: "mean" },
       ...d3
         .range(count)
         .map((value) => ({ value, text: value + 1, colour: name === "head" ? headColour(value) : undefined })),
     ];
-    showLayers(each(attention.layers, "layer"), chosen.layer);
-    showHeads(each(attention.heads, "head"), chosen.head);
+    showLayers(withMean(attention.layers, "layer"), chosen.layer);
+    showHeads(withMean(attention.heads, "head"), chosen.head);
     showUnits(
       ["words", "tokens"].map((unit) => ({ value: unit, text: unit })),
       chosen.unit,

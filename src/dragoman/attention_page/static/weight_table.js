@@ -26,8 +26,8 @@ function weightTable(parent, caption, rows, heads) {
     .attr("class", "head")
     .attr("scope", "col")
     .style("--colour", headColour)
-    .text((each) => each + 1)
-    .attr("aria-label", (each) => `head ${each + 1}`);
+    .text((head) => head + 1)
+    .attr("aria-label", (head) => `head ${head + 1}`);
   const lines = table.append("tbody").selectAll("tr").data(shown).join("tr");
   lines
     .append("th")
@@ -44,13 +44,13 @@ function weightTable(parent, caption, rows, heads) {
       .text((row) => percent(row.mean));
   }
   lines
-    .selectAll("td.each")
+    .selectAll("td.weight")
     .data((row) => row.weights.map((weight, i) => ({ weight, head: heads[i] })))
     .join("td")
-    .attr("class", "each")
-    .style("--share", (each) => `${100 * each.weight}%`)
-    .style("--colour", (each) => headColour(each.head))
-    .text((each) => (several ? fixed(100 * each.weight, 0) : percent(each.weight)));
+    .attr("class", "weight")
+    .style("--share", ({ weight }) => `${100 * weight}%`)
+    .style("--colour", ({ head }) => headColour(head))
+    .text(({ weight }) => (several ? fixed(100 * weight, 0) : percent(weight)));
   if (sorted.length > shown.length) {
     const rest = sorted.slice(shown.length);
     box

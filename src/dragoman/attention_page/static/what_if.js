@@ -19,23 +19,23 @@ function whatIfView(panel) {
     return () => {};
   }
   const total = payload.logProbability;
-  const all = payload.without.map((each) => ({
-    ...each,
-    change: each.logProbability === null || total === null ? NaN : each.logProbability - total,
+  const all = payload.without.map((entry) => ({
+    ...entry,
+    change: entry.logProbability === null || total === null ? NaN : entry.logProbability - total,
   }));
-  const largestChange = d3.max(all, (each) => Math.abs(each.change)) || 1;
+  const largestChange = d3.max(all, (entry) => Math.abs(entry.change)) || 1;
   // The head with the largest effect is selected at first.
-  let chosen = d3.least(all, (each) => each.change) ?? all[0];
+  let chosen = d3.least(all, (entry) => entry.change) ?? all[0];
   // The heads that are switched off: only `chosen`, or several if a server can compute their effect.
   let off = [chosen];
   const result = panel.append("section").attr("class", "result").attr("aria-live", "polite");
   const grids = panel.append("div").attr("class", "what-if-grids");
   const tabOrderUpdates = [];
-  for (const [kind, heads] of d3.group(all, (each) => each.kind)) tabOrderUpdates.push(drawGrid(kind, heads));
+  for (const [kind, heads] of d3.group(all, (entry) => entry.kind)) tabOrderUpdates.push(drawGrid(kind, heads));
   const legend = panel.append("div").attr("class", "legend");
 
   function drawGrid(kind, heads) {
-    const columns = d3.max(heads, (each) => each.head) + 1;
+    const columns = d3.max(heads, (entry) => entry.head) + 1;
     const box = grids.append("section");
     box.append("h3").text(KIND_NAMES[kind]);
     const table = box.append("div").attr("class", "scroll").append("table").attr("class", "what-if");
@@ -50,7 +50,7 @@ function whatIfView(panel) {
     const rows = table
       .append("tbody")
       .selectAll("tr")
-      .data(d3.groups(heads, (each) => each.layer))
+      .data(d3.groups(heads, (entry) => entry.layer))
       .join("tr");
     rows
       .append("th")
@@ -63,13 +63,13 @@ function whatIfView(panel) {
       .join("td")
       .append("button")
       .attr("type", "button")
-      .attr("aria-label", (each) => `Layer ${each.layer + 1}, head ${each.head + 1}: ${signed(each.change, 2)}`)
-      .text((each) => signed(each.change, 2))
-      .on("click", (event, each) => {
+      .attr("aria-label", (entry) => `Layer ${entry.layer + 1}, head ${entry.head + 1}: ${signed(entry.change, 2)}`)
+      .text((entry) => signed(entry.change, 2))
+      .on("click", (event, entry) => {
         if (payload.live && event.shiftKey) {
-          const others = off.filter((head) => head !== each);
-          off = others.length < off.length && others.length ? others : [...others, each];
-        } else off = [each];
+          const others = off.filter((head) => head !== entry);
+          off = others.length < off.length && others.length ? others : [...others, entry];
+        } else off = [entry];
         if (off.length === 1) chosen = off[0];
         else showWithout(off);
         update();
@@ -84,9 +84,9 @@ function whatIfView(panel) {
     const colours = changeColours();
     grids
       .selectAll("button")
-      .style("background-color", (each) => colours(each.change / largestChange || 0))
-      .style("color", (each) => inkOn(colours(each.change / largestChange || 0)))
-      .attr("aria-pressed", (each) => String(off.includes(each)));
+      .style("background-color", (entry) => colours(entry.change / largestChange || 0))
+      .style("color", (entry) => inkOn(colours(entry.change / largestChange || 0)))
+      .attr("aria-pressed", (entry) => String(off.includes(entry)));
     tabOrderUpdates.forEach((updateTabOrder) => updateTabOrder());
     drawLegend(colours);
     if (off.length === 1)
