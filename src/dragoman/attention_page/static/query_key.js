@@ -6,7 +6,8 @@ function queryKeyView(panel) {
     "Computation of one weight",
     "A query and a key are multiplied element by element. The sum of the products, divided by the square root of " +
       "their length, is the attention score. The softmax converts the attention scores of all keys into weights. All " +
-      "values below are computed in this page from the captured queries and keys; the model's weight is shown beside.",
+      "values below are computed in this page from the captured queries and keys. The weight in the model is shown " +
+      "next to the computed weight.",
   );
   const kinds = Object.keys(attentions).filter((kind) => attentions[kind].width !== null);
   if (!kinds.length) {
