@@ -56,7 +56,7 @@ def architecture_named(name: str) -> Architecture:
         SettingsError: the name is unknown.
     """
     if name not in ARCHITECTURES:
-        raise SettingsError(f"unknown architecture {name!r}: use one of {', '.join(ARCHITECTURES)}")
+        raise SettingsError(f"unknown architecture {name!r}: choose one of {', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
@@ -91,7 +91,7 @@ def read_model_config(
         error: the architecture or a key is unknown, or a value is invalid.
     """
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        raise error(f"{where}: unknown architecture {quoted(architecture)}: use one of {', '.join(ARCHITECTURES)}")
+        raise error(f"{where}: unknown architecture {quoted(architecture)}: choose one of {', '.join(ARCHITECTURES)}")
     if not isinstance(settings, Mapping):
         raise error(f"{where}: model must be a table of settings, not {quoted(settings)}")
     config: ModelConfig = from_mapping(ARCHITECTURES[architecture].config, settings, where, place="model", error=error)
@@ -121,7 +121,7 @@ def preset(
     """
     entry = architecture_named(architecture)
     if name not in entry.presets:
-        raise SettingsError(f"{architecture} has no preset {name!r}: use one of {', '.join(entry.presets)}")
+        raise SettingsError(f"{architecture} has no preset {name!r}: choose one of {', '.join(entry.presets)}")
     settings = {
         "source_vocabulary": source_vocabulary,
         "target_vocabulary": target_vocabulary,

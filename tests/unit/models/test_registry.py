@@ -55,15 +55,15 @@ def test_settings_are_read_as_they_were_written(architecture: str, name: str) ->
 
 
 def test_messages_about_unknown_names_list_the_known_names() -> None:
-    with pytest.raises(SettingsError, match="'huge': use one of tiny, small, base, big, modern, fast"):
+    with pytest.raises(SettingsError, match="'huge': choose one of tiny, small, base, big, modern, fast"):
         preset("huge", 8, 8, joint=True)
-    with pytest.raises(SettingsError, match="recurrent has no preset 'modern': use one of tiny, small, base"):
+    with pytest.raises(SettingsError, match="recurrent has no preset 'modern': choose one of tiny, small, base"):
         preset("modern", 8, 8, joint=True, architecture="recurrent")
     known = "transformer, recurrent, convolutional, universal"
-    with pytest.raises(SettingsError, match=f"unknown architecture 'oracle': use one of {known}"):
+    with pytest.raises(SettingsError, match=f"unknown architecture 'oracle': choose one of {known}"):
         preset("tiny", 8, 8, joint=True, architecture="oracle")
     for wrong in ("oracle", None, ["transformer"]):
-        with pytest.raises(SettingsError, match=rf"run\.toml: unknown architecture .*: use one of {known}"):
+        with pytest.raises(SettingsError, match=rf"run\.toml: unknown architecture .*: choose one of {known}"):
             read_model_config(wrong, {}, "run.toml")
     with pytest.raises(SettingsError, match=r"run\.toml: model must be a table of settings, not 3"):
         read_model_config("transformer", 3, "run.toml")

@@ -163,7 +163,7 @@ def test_weights_that_do_not_fit_the_settings_are_refused(tmp_path: Path) -> Non
         with pytest.raises(UserError, match=message):
             native_backend(tmp_path, config)
     save_file({**tensors, name: torch.full((32, 32), torch.nan)}, tmp_path / WEIGHTS_FILE)
-    with pytest.raises(FloatingPointError, match=f"{WEIGHTS_FILE}: {name} has numbers that are not finite"):
+    with pytest.raises(FloatingPointError, match=f"{WEIGHTS_FILE}: {name} has values that are not finite"):
         native_backend(tmp_path, config)
 
 
