@@ -13,9 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
-from dragoman.comparison.matching import matched, parameter_count
+from dragoman.comparison.matching import count_parameters, matched
 from dragoman.comparison.studies import Study, Variant, study_named
-from dragoman.comparison.trial import Result, Trial, find_result, run_trial
+from dragoman.comparison.trial import Trial, TrialResult, find_result, run_trial
 from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
@@ -25,7 +25,7 @@ from dragoman.run.config import draft, read_settings
 from dragoman.run.plan import Plan, load_plan
 from dragoman.settings import differences, merge, to_mapping
 from dragoman.streams import open_standard_streams
-from dragoman.training.stopping import Stopped, StopRequest, stop_requests
+from dragoman.training.stopping import Stopped, StopRequest, catch_stop_signals
 
 REQUEST_FILE = "study.json"
 # Unless a run file says otherwise. Adam, as all of these models were published with it or have been trained with it
@@ -50,8 +50,8 @@ class Comparison:
 
     study: Study
     request: dict[str, Any]
-    by_time: tuple[Result, ...]
-    by_tokens: tuple[Result, ...]
+    by_time: tuple[TrialResult, ...]
+    by_tokens: tuple[TrialResult, ...]
 
 
 def compare(
@@ -109,8 +109,8 @@ def compare(
     }
     first = reference_settings(chosen.variants[0], settings, minutes)
     draft(read_settings(first))
-    _remember(out, request)
-    with stop_requests() as stop:
+    _write_request(out, request)
+    with catch_stop_signals() as stop:
         trials = _Trials(tuple(corpora), validation, test, out, console, stop)
         comparison = _run(chosen, request, first, trials)
         if stop.signal_number is not None:
@@ -155,8 +155,8 @@ def variant_settings(variant: Variant, reference: Plan, *, matching: bool) -> di
     """
     config = reference.config
     model = _variant_model(variant, reference)
-    target = parameter_count(reference.model)
-    if matching and parameter_count(model) != target:
+    target = count_parameters(reference.model)
+    if matching and count_parameters(model) != target:
         model = matched(model, target)
     own = {key: value for key, value in to_mapping(model).items() if not key.endswith("_vocabulary")}
     choices: dict[str, Any] = {"architecture": variant.architecture, "model": own, "training": variant.training}
@@ -195,7 +195,7 @@ class _Trials:
         kept = "".join(character if character.isalnum() else "-" for character in name.lower())
         return self.out / budget / "-".join(part for part in kept.split("-") if part)
 
-    def result(self, name: str, budget: str, settings: Mapping[str, Any]) -> Result:
+    def result(self, name: str, budget: str, settings: Mapping[str, Any]) -> TrialResult:
         """The figures of a trial, which is run if it has not been finished."""
         directory = self.directory(name, budget)
         if (found := find_result(directory)) is not None:
@@ -226,7 +226,7 @@ class _Trials:
         """
         if self.stop.signal_number is None:
             try:
-                _start_deaf_to_interrupts(process)
+                _start_ignoring_interrupts(process)
                 while process.is_alive():
                     process.join(timeout=0.2)
                     if self.stop.signal_number is not None:
@@ -239,7 +239,7 @@ class _Trials:
             raise Stopped(self.stop.signal_number, 0)
 
 
-def _start_deaf_to_interrupts(process: BaseProcess) -> None:
+def _start_ignoring_interrupts(process: BaseProcess) -> None:
     """Start a process that a terminal's Ctrl-C does not reach: whoever started it tells it to stop, and only once."""
     # It unblocks the signals when it starts.
     resource_tracker.ensure_running()
@@ -262,7 +262,7 @@ def _work(trial: Trial) -> None:
         sys.exit(2)
 
 
-def _remember(out: Path, request: dict[str, Any]) -> None:
+def _write_request(out: Path, request: dict[str, Any]) -> None:
     """Write what is asked for; the same request goes on with the same comparison.
 
     Raises:

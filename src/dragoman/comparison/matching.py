@@ -13,7 +13,7 @@ STEP = 8
 WIDEST = 8192
 
 
-def parameter_count(config: ModelConfig) -> int:
+def count_parameters(config: ModelConfig) -> int:
     """Weights of the model, each counted once, without any of them being made."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build_model(config).parameters())
@@ -37,11 +37,11 @@ def matched(config: ModelConfig, parameters: int) -> ModelConfig:
     # More width, more parameters: halve the range until two neighbours are left.
     while high - low > 1:
         middle = (low + high) // 2
-        if parameter_count(with_width(config, middle * step)) <= parameters:
+        if count_parameters(with_width(config, middle * step)) <= parameters:
             low = middle
         else:
             high = middle
     return min(
         (with_width(config, width * step) for width in (low, high)),
-        key=lambda each: abs(parameter_count(each) - parameters),
+        key=lambda each: abs(count_parameters(each) - parameters),
     )

@@ -15,7 +15,7 @@ from matplotlib.ticker import EngFormatter
 
 from dragoman import __version__
 from dragoman.comparison.compare import Comparison
-from dragoman.comparison.trial import Point, Result
+from dragoman.comparison.trial import Point, TrialResult
 from dragoman.files import write_atomically
 from dragoman.printing import printable
 
@@ -23,7 +23,7 @@ from dragoman.printing import printable
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^Dvp*"
 
-_COLUMNS: tuple[tuple[str, Callable[[Result], str]], ...] = (
+_COLUMNS: tuple[tuple[str, Callable[[TrialResult], str]], ...] = (
     ("variant", lambda result: result.name),
     ("parameters", lambda result: f"{result.parameters / 1e6:.2f} M"),
     ("updates", lambda result: f"{result.updates:,}"),
@@ -47,7 +47,7 @@ def write_report(comparison: Comparison, out: Path) -> None:
     write_atomically(out / "comparison.html", page(comparison, rendered(picture, "svg").decode()).encode())
 
 
-def tables(comparison: Comparison) -> list[tuple[str, Sequence[Result]]]:
+def tables(comparison: Comparison) -> list[tuple[str, Sequence[TrialResult]]]:
     """The two tables, each with its title."""
     minutes, updates = comparison.request["minutes"], comparison.by_tokens[0].updates
     return [
@@ -161,7 +161,7 @@ dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 1rem; }}
 """
 
 
-def _draw(axes: Axes, results: Sequence[Result], x: Callable[[Point], float], y: Callable[[Point], float]) -> None:
+def _draw(axes: Axes, results: Sequence[TrialResult], x: Callable[[Point], float], y: Callable[[Point], float]) -> None:
     for number, result in enumerate(results):
         axes.plot(
             [x(point) for point in result.curve],

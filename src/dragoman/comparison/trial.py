@@ -55,7 +55,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class TrialResult:
     """What a trial came to.
 
     seconds                 of training, validations included
@@ -82,7 +82,7 @@ class Result:
     curve: tuple[Point, ...]
 
 
-def find_result(directory: Path) -> Result | None:
+def find_result(directory: Path) -> TrialResult | None:
     """The figures that an earlier call left; None when the trial has not been finished.
 
     Raises:
@@ -93,7 +93,7 @@ def find_result(directory: Path) -> Result | None:
         return None
     advice = "remove it, and the model is measured again"
     mapping = read_json_object(path, missing=f"{path} is missing", error=StorageError, advice=advice)
-    return from_mapping(Result, mapping, str(path), error=StorageError)
+    return from_mapping(TrialResult, mapping, str(path), error=StorageError)
 
 
 def run_trial(trial: Trial) -> None:
@@ -126,7 +126,7 @@ def run_trial(trial: Trial) -> None:
     )
     events = read_events(trial.directory / "run" / "log.jsonl")
     curve = learning_curve(events)
-    result = Result(
+    result = TrialResult(
         name=trial.name,
         architecture=plan.config.architecture,
         shape=plan.model.shape(),

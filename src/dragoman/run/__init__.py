@@ -1,4 +1,4 @@
-"""From corpora to a model directory: what `dragoman train` does, in one call."""
+"""Training of a translation model from corpora to a model directory, as `dragoman train` does it."""
 
 from dragoman.run.train import train
 

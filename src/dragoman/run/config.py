@@ -1,7 +1,7 @@
-"""Everything that a run file can say, and what is chosen where it says nothing.
+"""All settings of a run file, and their defaults for a corpus and a budget.
 
-A run file is read once, into `UserSettings`: each key and type is checked. What is chosen for the corpus and the budget
-is a complete `RunConfig`, and the user's settings are laid over it (`resolve`).
+A run file is read into `UserSettings`, and each key and type is checked. The defaults that suit the corpus and the
+budget are a complete `RunConfig`, in which the user's settings then replace the defaults (`resolve`).
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,19 @@ from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
 
-# What messages call the user's settings.
+# Name of the user's settings in messages.
 SOURCE = "the settings"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which pairs are used.
+    """Settings of the [data] table: which pairs are used.
 
-    max_length          pairs with more subwords than this on a side are left out of training
-    validation_share    split off when no validation corpus is given, by a hash of the source
-    validation_pairs    the largest number of pairs to validate on
+    Attributes:
+        max_length: Longest pair in training, in subwords per side; longer pairs are left out.
+        validation_share: Fraction of the pairs that is held out for validation, selected by a hash of the source, if no
+            validation corpus is given.
+        validation_pairs: Largest number of pairs to validate on.
     """
 
     max_length: int = 128
@@ -38,7 +40,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_length <= LONGEST_TRAINED:
-            raise SettingsError(f"max_length must lie between 1 and {LONGEST_TRAINED:,}, not {self.max_length}")
+            raise SettingsError(f"max_length must be between 1 and {LONGEST_TRAINED:,}, not {self.max_length}")
         if self.validation_pairs < 1:
             raise SettingsError("validation_pairs must be at least 1")
         if not 0 < self.validation_share < 1:
@@ -47,7 +49,25 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """A run, but for the model's own settings: those start from the preset, see `model_config`."""
+    """Settings of a run, except the [model] table: its defaults are those of the preset, see `model_config`.
+
+    Example:
+        >>> config = RunConfig(preset="base", training=TrainingConfig(steps=20_000))
+        >>> config.batching.batch_tokens
+        4096
+
+    Attributes:
+        architecture: Architecture of the model, see `models.registry`.
+        preset: Preset of the model, a name for its sizes.
+        source_language: Code of the source language, such as "en".
+        target_language: Code of the target language, such as "de"; it determines the tokenizer of BLEU.
+        data: Which pairs are used.
+        cleaning: Which pairs are removed as damaged.
+        tokenizer: Settings of the subword tokenizer.
+        batching: Settings of the batches.
+        schedule: Learning-rate schedule.
+        training: Settings of training.
+    """
 
     architecture: str = "transformer"
     preset: str = "small"
@@ -63,10 +83,11 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class UserSettings:
-    """What a run file says, each key and type checked.
+    """Settings of a run file, whose keys and types have been checked.
 
-    run     everything but the [model] table
-    model   the [model] table, of the architecture that `run` names
+    Attributes:
+        run: everything except the [model] table.
+        model: the [model] table, for the architecture in `run`.
     """
 
     run: Partial[RunConfig]
@@ -75,11 +96,12 @@ class UserSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusSize:
-    """What the choices depend on.
+    """Size of the training corpus, which determines defaults.
 
-    pairs           to train on
-    characters      distinct characters of the training text
-    target_tokens   of the prepared corpus; 0 before it is prepared
+    Attributes:
+        pairs: number of training pairs.
+        characters: number of distinct characters in the training text.
+        target_tokens: number of target tokens in the prepared corpus; 0 before it is prepared.
     """
 
     pairs: int = 0
@@ -89,9 +111,14 @@ class CorpusSize:
 
 @dataclass(frozen=True, kw_only=True)
 class SizeDefaults:
-    """Settings that suit the size of a corpus.
+    """Defaults for a corpus of a certain size.
 
-    pre_norm   put the norm before each sub-layer, in models that have that setting
+    Attributes:
+        preset: preset of the model.
+        vocabulary_size: number of subwords.
+        batch_tokens: size of a batch.
+        accumulate: batches per update.
+        pre_norm: apply normalisation before each sub-layer, in architectures that have this setting.
     """
 
     preset: str
@@ -102,8 +129,14 @@ class SizeDefaults:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The budget that the user gave; `by_clock`: as minutes, not as updates."""
+class RequestedBudget:
+    """The budget in the user's settings.
+
+    Attributes:
+        steps: number of updates; None if it is not given.
+        minutes: wall-clock time; None if it is not given.
+        by_clock: True if training.minutes is given.
+    """
 
     steps: int | None = None
     minutes: float | None = None
@@ -112,10 +145,13 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetDefaults:
-    """Settings that suit a budget.
+    """Defaults for a certain budget.
 
-    batch_tokens   in place of those that suit the size; None: those
-    dropout        of the model; None: the preset's
+    Attributes:
+        schedule: learning-rate schedule.
+        training: settings of training.
+        batch_tokens: size of a batch; None: as in the defaults for the size of the corpus.
+        dropout: dropout of the model; None: as in the preset.
     """
 
     schedule: ScheduleConfig
@@ -125,10 +161,12 @@ class BudgetDefaults:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved:
-    """A run with every choice made but those of the model that need its vocabulary, see `model_config`.
+class ResolvedRun:
+    """A run with all settings, except those of the model that depend on its vocabulary, see `model_config`.
 
-    model   settings of the model that replace those of the preset, later ones those of earlier ones
+    Attributes:
+        run: everything except the [model] table.
+        model: settings of the model that replace those of the preset; later ones replace earlier ones.
     """
 
     run: RunConfig
@@ -136,7 +174,7 @@ class Resolved:
 
 
 def read_settings(settings: Mapping[str, object]) -> UserSettings:
-    """Check each key and each type of what a run file says.
+    """Check every key and every type in the settings of a run file.
 
     Raises:
         SettingsError: for an unknown key, an unknown architecture, or a value of another type.
@@ -149,33 +187,40 @@ def read_settings(settings: Mapping[str, object]) -> UserSettings:
 
 
 def defaults_for_size(pairs: int, characters: int = 0) -> SizeDefaults:
-    """Return settings that suit a corpus with this number of pairs and of distinct characters.
+    """Return defaults for a corpus with this number of pairs and of distinct characters.
 
-    Small corpora want small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource
-    Neural Machine Translation", 2019). Pre-norm spares them the long warm-up that post-norm needs.
+    Small corpora need small vocabularies and small batches (Sennrich and Zhang, "Revisiting Low-Resource Neural Machine
+    Translation", 2019). For them, normalisation is applied before each sub-layer, which does not need the long warm-up
+    of normalisation after each sub-layer.
     """
-    # Of Chinese, thousands of characters are subwords of their own: words need room beside them.
-    room = 1000 * (characters // 1000)
+    # In languages such as Chinese, thousands of characters are subwords; the vocabulary needs additional entries for
+    # words.
+    extra = 1000 * (characters // 1000)
     if pairs < 200_000:
-        vocabulary_size = (4000 if pairs < 50_000 else 8000) + room
+        vocabulary_size = (4000 if pairs < 50_000 else 8000) + extra
         return SizeDefaults(preset="small", vocabulary_size=vocabulary_size, batch_tokens=1024, pre_norm=True)
     if pairs < 2_000_000:
-        return SizeDefaults(preset="base", vocabulary_size=16_000 + room, batch_tokens=8192)
+        return SizeDefaults(preset="base", vocabulary_size=16_000 + extra, batch_tokens=8192)
     return SizeDefaults(preset="base", vocabulary_size=37_000, batch_tokens=12_500, accumulate=2)
 
 
-def defaults_for_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> BudgetDefaults:
-    """Return settings that suit the budget; without one, a number of updates is chosen.
+def defaults_for_budget(pairs: int, updates_per_epoch: int, budget: RequestedBudget) -> BudgetDefaults:
+    """Return defaults for a budget. If the user gives none, they include a number of updates.
 
-    By the clock, the number of updates is unknown: the learning rate follows the time and falls to zero,
-    which is worth several BLEU to a short run. Where few minutes meet a small corpus, Muon's updates are worth
-    more than the greater number of Adam's. Otherwise it is the paper's schedule, its warm-up cut to a
-    tenth of a run that is short for it. Who sees a small corpus many times needs more dropout.
+    With a budget of minutes, the number of updates is unknown. The learning rate then depends on the spent fraction of
+    the time and decreases to zero, which improves short runs by several BLEU. With few minutes and a small corpus, Muon
+    reaches better metrics than Adam, although it makes fewer updates. With a budget of updates, the paper's schedule is
+    used, with a warm-up of at most a tenth of the run. A small corpus, which is seen many times, needs more dropout.
+
+    Args:
+        pairs: number of training pairs.
+        updates_per_epoch: number of updates in which all training pairs are seen once.
+        budget: the budget in the user's settings.
     """
     if budget.by_clock:
-        # The user's own number replaces this one.
+        # The user's number of minutes replaces this one.
         training = TrainingConfig(minutes=1, validations=5)
-        # As measured: benchmarks/RESULTS.md.
+        # The thresholds are measured, see benchmarks/RESULTS.md.
         if budget.minutes is not None and budget.minutes < 20 and pairs < 200_000:
             return BudgetDefaults(
                 schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.002),
@@ -187,40 +232,40 @@ def defaults_for_budget(pairs: int, updates_per_epoch: int, budget: Budget) -> B
         )
     steps = budget.steps
     if steps is None:
-        # About as many epochs as pay: 60 of a small corpus, 3 of a huge one.
+        # More epochs hardly improve a model: 60 for a small corpus, 3 for a very large one.
         epochs = min(60.0, max(3.0, 1_500_000 / max(pairs, 1)))
         steps = max(1000, min(100_000, round(epochs * updates_per_epoch)))
     return BudgetDefaults(
         schedule=ScheduleConfig(kind="paper", warmup=max(1, min(4000, steps // 10))),
-        # What is wrong with the user's own number is reported when it is laid over this.
+        # An invalid number of the user is reported when it replaces this one.
         training=TrainingConfig(steps=max(1, steps)),
         dropout=0.3 if pairs < 50_000 else None,
     )
 
 
-def resolve(user: UserSettings, corpus: CorpusSize) -> Resolved:
-    """Lay the user's settings over what suits the corpus and the budget.
+def resolve(user: UserSettings, corpus: CorpusSize) -> ResolvedRun:
+    """Replace the defaults for the corpus and the budget by the user's settings.
 
     Raises:
         SettingsError: for values that are out of range or contradict each other.
     """
     by_size = defaults_for_size(corpus.pairs, corpus.characters)
-    by_budget = defaults_for_budget(corpus.pairs, _updates_per_epoch(user, by_size, corpus), _budget(user))
-    chosen = RunConfig(
+    by_budget = defaults_for_budget(corpus.pairs, _updates_per_epoch(user, by_size, corpus), _requested_budget(user))
+    defaults = RunConfig(
         preset=by_size.preset,
         tokenizer=TokenizerConfig(vocabulary_size=by_size.vocabulary_size),
         batching=BatchingConfig(batch_tokens=by_budget.batch_tokens or by_size.batch_tokens),
         schedule=by_budget.schedule,
         training=replace(by_budget.training, accumulate=by_size.accumulate),
     )
-    run = user.run.over(chosen)
-    return Resolved(run=run, model=(_chosen_model(run.architecture, by_size, by_budget), user.model))
+    run = user.run.over(defaults)
+    return ResolvedRun(run=run, model=(_default_model_settings(run.architecture, by_size, by_budget), user.model))
 
 
-def draft(user: UserSettings) -> RunConfig:
-    """Check the settings before any corpus is read (a mistake must not cost minutes); return the run they describe.
+def resolve_without_corpus(user: UserSettings) -> RunConfig:
+    """Return the run that the settings describe, with defaults as for an empty corpus.
 
-    What depends on the corpus is chosen as for an empty one.
+    This checks the settings before a corpus is read, so that a mistake is reported immediately.
 
     Raises:
         SettingsError: for values that are out of range or contradict each other.
@@ -230,8 +275,8 @@ def draft(user: UserSettings) -> RunConfig:
     return resolved.run
 
 
-def model_config(resolved: Resolved, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
-    """Return the preset for vocabularies of these sizes, with the run's settings of the model over it.
+def model_config(resolved: ResolvedRun, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
+    """Return the preset for vocabularies of these sizes, with the run's settings of the model in place of its own.
 
     Raises:
         SettingsError: for an unknown preset, or values that contradict each other.
@@ -248,25 +293,28 @@ def model_config(resolved: Resolved, source_vocabulary: int, target_vocabulary: 
 def _updates_per_epoch(user: UserSettings, by_size: SizeDefaults, corpus: CorpusSize) -> int:
     batch_tokens = user.run.get("batching.batch_tokens", by_size.batch_tokens)
     accumulate = user.run.get("training.accumulate", by_size.accumulate)
-    # Neither may be below 1, which is reported when the settings are complete.
+    # Values below 1 are reported later, when the settings are complete.
     return corpus.target_tokens // max(1, batch_tokens * accumulate)
 
 
-def _budget(user: UserSettings) -> Budget:
-    return Budget(
+def _requested_budget(user: UserSettings) -> RequestedBudget:
+    return RequestedBudget(
         steps=user.run.get("training.steps", TrainingConfig.steps),
         minutes=user.run.get("training.minutes", TrainingConfig.minutes),
         by_clock=user.run.has("training.minutes"),
     )
 
 
-def _chosen_model(architecture: str, by_size: SizeDefaults, by_budget: BudgetDefaults) -> Partial[ModelConfig]:
-    chosen: dict[str, object] = {}
-    if by_size.pre_norm and "norm_placement" in {each.name for each in fields(architecture_named(architecture).config)}:
-        chosen["norm_placement"] = "pre"
+def _default_model_settings(
+    architecture: str, by_size: SizeDefaults, by_budget: BudgetDefaults
+) -> Partial[ModelConfig]:
+    names = {field.name for field in fields(architecture_named(architecture).config)}
+    defaults: dict[str, object] = {}
+    if by_size.pre_norm and "norm_placement" in names:
+        defaults["norm_placement"] = "pre"
     if by_budget.dropout is not None:
-        chosen["dropout"] = by_budget.dropout
-    return _model_settings(architecture, chosen)
+        defaults["dropout"] = by_budget.dropout
+    return _model_settings(architecture, defaults)
 
 
 def _model_settings(architecture: str, settings: Mapping[str, Any]) -> Partial[ModelConfig]:

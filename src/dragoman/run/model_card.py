@@ -1,4 +1,4 @@
-"""README.md of a model directory: what the model is, for whoever gets it by mail."""
+"""The model card, README.md of a model directory: describes the model to anyone who receives a copy of it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,19 +18,28 @@ def model_card(
     step: int,
     validation: Validation,
 ) -> str:
-    """Markdown that says what data, which sizes, and how good."""
+    """Return a Markdown description of a model: its training data, its sizes, and its metrics.
+
+    Args:
+        description: contents of the model's config.json.
+        corpora: the training corpora, as in `train`. Only file names are included, not paths.
+        training_pairs: number of training pairs.
+        parameters: number of parameters.
+        step: updates after which the weights were saved.
+        validation: validation of these weights.
+    """
     model = description.model
     languages = f"{description.source_language or 'source'} to {description.target_language or 'target'}"
-    figures = "".join(
-        f"| {name} (validation) | mean {figure.mean:.2f}, at most {figure.maximum:g} |\n"
-        for name, figure in validation.figures.items()
+    statistics = "".join(
+        f"| {name} (validation) | mean {statistic.mean:.2f}, at most {statistic.maximum:g} |\n"
+        for name, statistic in validation.token_statistics.items()
     )
-    order = "| writes | from the last token to the first |\n" if description.right_to_left else ""
-    # Names only: a path of the machine that trained is nobody's business.
+    order = "| output order | from the last token to the first |\n" if description.right_to_left else ""
+    # Names only: the paths on the machine that trained the model are private.
     names = ", ".join(printable(Path(part).name) for name in corpora for part in name.split(","))
     return f"""# A translation model: {languages}
 
-Made with Dragoman {__version__}. With this directory as MODEL:
+Trained with Dragoman {__version__}. To translate a text file, with this directory as MODEL:
 
     dragoman translate MODEL text.txt
 
@@ -41,9 +50,9 @@ Made with Dragoman {__version__}. With this directory as MODEL:
 | parameters | {parameters:,} |
 | vocabulary | {model.source_vocabulary:,} source and {model.target_vocabulary:,} target subwords; \
 embeddings tied: {model.tied_embeddings} |
-{order}| weights of | update {step:,} |
-| validation (greedy) | {validation.sentence()} |
-{figures}| longest sentence in training | {description.trained_length} subwords; longer input is split |
+{order}| weights from | update {step:,} |
+| validation (greedy search) | {validation.sentence()} |
+{statistics}| longest sentence in training | {description.trained_length} subwords; longer input is split |
 
-run/run.json, if it came along, has every setting; the directory run/ is needed only to go on training.
+The directory run/ is only needed to resume training. If it is included, run/run.json lists all settings.
 """

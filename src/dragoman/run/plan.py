@@ -1,4 +1,4 @@
-"""A run with every choice made, so that it can go on after any interruption: run/run.json."""
+"""The plan of a run, run/run.json: all its settings, with which it can be resumed after any interruption."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from dragoman.errors import CorpusError, SettingsError, StorageError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import read_model_config
-from dragoman.run.config import CorpusSize, RunConfig, draft, model_config, read_settings, resolve
+from dragoman.run.config import CorpusSize, RunConfig, model_config, read_settings, resolve, resolve_without_corpus
 from dragoman.run.preparation import build_corpus, build_tokenizer, write_clean_text
 from dragoman.settings import differences, from_mapping, to_mapping
 
@@ -25,7 +25,17 @@ RUN_FORMAT = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run with every choice made: what run.json holds."""
+    """A run with all its settings: the contents of run.json.
+
+    Attributes:
+        request: corpora, files and settings that the user gave, see `make_request`.
+        config: all settings of the run.
+        model: all settings of the model.
+        training_pairs: number of training pairs.
+        validation_pairs: number of pairs in the validation corpus.
+        trained_length: longest source in training, in subwords.
+        format: version of the format of run.json.
+    """
 
     request: dict[str, Any]
     config: RunConfig
@@ -37,11 +47,22 @@ class Plan:
 
 
 def make_request(corpora: Sequence[str], validation: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user asked for, with size and time of every file: the same request goes on with the same run."""
+    """Return what the user requested, with size and modification time of every file.
+
+    A run is resumed by a call with an equal request.
+
+    Args:
+        corpora: corpora to train on.
+        validation: corpus to validate on.
+        settings: settings of a run file.
+
+    Raises:
+        SettingsError: if no corpus is given.
+    """
     if not corpora:
-        raise SettingsError("name at least one corpus to train on")
-    named = [*corpora, validation] if validation is not None else corpora
-    paths = [Path(path) for name in named for path in parse_corpus(name).paths]
+        raise SettingsError("give at least one corpus to train on")
+    names = [*corpora, validation] if validation is not None else corpora
+    paths = [Path(path) for name in names for path in parse_corpus(name).paths]
     files = {str(path): path.stat() for path in paths if path.is_file()}
     return {
         "corpora": list(corpora),
@@ -52,68 +73,83 @@ def make_request(corpora: Sequence[str], validation: str | None, settings: Mappi
 
 
 def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
-    """The plan that an earlier call with the same request wrote; None when there is no run yet.
+    """Return the plan that an earlier call with the same request wrote; None if there is no run yet.
+
+    Args:
+        run: the directory run/.
+        request: from `make_request`.
 
     Raises:
-        SettingsError: when the run there was asked for differently.
-        CorpusError: when a corpus has changed since.
-        StorageError: when run.json is damaged.
+        SettingsError: if the existing run has another request.
+        CorpusError: if a corpus has changed since the run was started.
+        StorageError: if run.json is damaged.
     """
     if not (run / "run.json").exists():
         return None
     plan = load_plan(run)
-    begun = plan.request
-    for name, file in begun["files"].items():
+    earlier = plan.request
+    for name, file in earlier["files"].items():
         if name in request["files"]:
-            _refuse_changed(name, file, request["files"][name])
-    without_files = [{key: value for key, value in each.items() if key != "files"} for each in (begun, request)]
-    changed = differences(*without_files)
-    if changed:
+            _check_unchanged(name, file, request["files"][name])
+    changes = differences(*({key: value for key, value in r.items() if key != "files"} for r in (earlier, request)))
+    if changes:
         raise SettingsError(
-            f"{run.parent} holds a run with other settings: {'; '.join(changed)}; give the same command to go on with "
-            "it, or another --out to start anew"
+            f"{run.parent} contains a run with other settings: {'; '.join(changes)}; run the same command to resume "
+            "it, or use another --out to start a new run"
         )
     return plan
 
 
 def load_plan(run: Path) -> Plan:
-    """Read run.json of a run that has begun.
+    """Read the plan of an existing run.
+
+    Args:
+        run: the directory run/.
 
     Raises:
-        StorageError: when it is damaged, or of another version.
+        StorageError: if run.json is missing or damaged, or was written by an incompatible version.
     """
     path = run / "run.json"
     mapping = read_json_object(path, missing=f"{path} is missing: there is no run to resume", error=StorageError)
     if mapping.get("format") != RUN_FORMAT:
         raise StorageError(
-            f"{path} has format {mapping.get('format')!r}, this version goes on with format {RUN_FORMAT}: finish the "
-            "run with the version that began it, or give another --out; the model beside it can be used as it is"
+            f"{path} has format {mapping.get('format')!r}, but this version resumes format {RUN_FORMAT}: finish the "
+            "run with the version that started it, or use another --out; the trained model in that directory can still "
+            "be used"
         )
     if missing := [field.name for field in fields(Plan) if field.name not in mapping]:
-        raise StorageError(f"{path} is damaged: it lacks {', '.join(missing)}")
+        raise StorageError(f"{path} is damaged: missing {', '.join(missing)}")
     config = from_mapping(RunConfig, mapping["config"], str(path), error=StorageError)
     model = read_model_config(config.architecture, mapping["model"], str(path))
     return Plan(**{**{field.name: mapping[field.name] for field in fields(Plan)}, "config": config, "model": model})
 
 
 def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:
-    """Read and clean the corpora, learn the subwords, prepare, choose all that is open; write run.json last.
+    """Read and clean the corpora, learn the subwords, prepare the corpus, and determine all settings.
+
+    The file run.json is written last.
+
+    Args:
+        request: from `make_request`.
+        out: the model directory, which receives the tokenizer.
+        run: the directory run/.
+        console: shows the progress.
 
     Raises:
-        SettingsError: for a bad setting, before any corpus is read.
-        CorpusError: for a bad corpus.
+        SettingsError: for an invalid setting, before any corpus is read.
+        CorpusError: for an invalid corpus.
     """
     user = read_settings(request["settings"])
-    known = draft(user)
+    checked = resolve_without_corpus(user)
     text = write_clean_text(
-        request["corpora"], request["validation"], known.cleaning, known.data, run / "text", console
+        request["corpora"], request["validation"], checked.cleaning, checked.data, run / "text", console
     )
     console.print(Text(text.report.table()))
     size = CorpusSize(pairs=text.training_pairs, characters=text.characters)
     config = resolve(user, size).run
     with console.status("learning the subwords"):
         tokenizer = build_tokenizer(text, config)
-    return_freed_memory()  # hundreds of megabytes
+    return_freed_memory()  # learning takes hundreds of megabytes
     tokenizer.save(out)
     corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
     return_freed_memory()
@@ -131,17 +167,19 @@ def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -
     return plan
 
 
-def _refuse_changed(name: str, begun: dict[str, Any], now: dict[str, Any]) -> None:
-    """A file is what it was if size and time say so; if only the time differs, its bytes decide.
+def _check_unchanged(name: str, earlier: dict[str, Any], now: dict[str, Any]) -> None:
+    """Check that a file has not changed. If only its modification time has changed, the contents are compared.
 
     Raises:
-        CorpusError: when it is another one.
+        CorpusError: if the file has changed.
     """
-    if begun["size"] == now["size"] and (begun["modified"] == now["modified"] or begun["sha256"] == _sha256(name)):
+    if earlier["size"] == now["size"] and (
+        earlier["modified"] == now["modified"] or earlier["sha256"] == _sha256(name)
+    ):
         return
     raise CorpusError(
-        f"{name} has changed since this run began ({begun['size']:,} bytes then, {now['size']:,} now): put the former "
-        "file back to go on, or give another --out to train on the new one"
+        f"{name} has changed since this run was started ({earlier['size']:,} bytes then, {now['size']:,} now): restore "
+        "the earlier file to resume the run, or use another --out to train on the new file"
     )
 
 

@@ -1,4 +1,4 @@
-"""Corpora to clean text on disk, a tokenizer, and a prepared corpus."""
+"""Preparation of a run: clean text on disk, a tokenizer, and a prepared corpus."""
 
 import json
 import os
@@ -28,11 +28,19 @@ _MOST_KEYS = 1000
 
 @dataclass(frozen=True)
 class CleanText:
-    """Cleaned pairs on disk, as JSON lines [source, target]: the corpora are read only once."""
+    """Cleaned pairs on disk, as lines of JSON [source, target].
+
+    Attributes:
+        training: file of the training pairs.
+        training_pairs: number of training pairs.
+        characters: number of distinct characters on both sides of the training pairs.
+        validation_pairs: number of validation pairs.
+        report: numbers of removed pairs.
+    """
 
     training: Path
     training_pairs: int
-    characters: int  # different ones, on both sides of the training text
+    characters: int
     validation_pairs: int
     report: CleaningReport
 
@@ -45,12 +53,18 @@ def write_clean_text(
     directory: Path,
     console: Console,
 ) -> CleanText:
-    """Read, check and clean all corpora; split validation off unless it is given.
+    """Read and clean all corpora, and write them to disk without holding them in memory.
 
-    Nothing of it is held in memory. Pairs of a given validation corpus are cleaned like the others.
+    Args:
+        corpora: corpora to train on.
+        validation: corpus to validate on, which is cleaned in the same way. None: a part of the corpora is held out.
+        cleaning: which pairs are removed as damaged.
+        data: share of the pairs that is held out.
+        directory: directory to write, which is replaced if it exists.
+        console: shows the progress.
 
     Raises:
-        CorpusError: for a line that cannot be read (naming file and line), or when nothing is left.
+        CorpusError: for an invalid line, or if no pairs remain; the message names file and line.
     """
     report = CleaningReport()
     pairs = _progress(read_corpora([parse_corpus(name) for name in corpora]), "reading", console)
@@ -72,8 +86,8 @@ def write_clean_text(
                 training += 1
                 characters.update(*pair)
         if validation is not None:
-            given = read_corpora([parse_corpus(validation)])
-            for pair in map(_as_translated, clean(given, cleaning, CleaningReport())):
+            held_out = read_corpora([parse_corpus(validation)])
+            for pair in map(_as_translated, clean(held_out, cleaning, CleaningReport())):
                 validation_file.write(_line(pair))
                 validated += 1
     if training == validated == 0 or (training == 0 and validation is not None):
@@ -86,24 +100,28 @@ def write_clean_text(
 
 
 def read_clean_text(path: Path) -> Iterator[Pair]:
-    """Read back what `write_clean_text` wrote.
+    """Yield the pairs that `write_clean_text` wrote.
 
     Raises:
-        StorageError: naming the line, when it is not what was written.
+        StorageError: for a damaged line; the message names it.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 source, target = json.loads(line)
             except ValueError as error:
-                raise StorageError(
-                    f"{path}:{number} is damaged ({error}): give another --out and train anew"
-                ) from error
+                raise StorageError(f"{path}:{number} is damaged ({error}): use another --out to train again") from error
             yield Pair(source, target)
 
 
 def validation_sample(path: Path, pairs: int, limit: int) -> list[Pair]:
-    """At most `limit` of the `pairs` validation pairs in the file, evenly spread over it."""
+    """Return at most `limit` validation pairs, taken at equal intervals.
+
+    Args:
+        path: file of the validation pairs.
+        pairs: number of pairs in the file.
+        limit: largest number of pairs to return.
+    """
     stride = -(-pairs // limit)
     return list(islice(read_clean_text(path), 0, None, stride))
 
@@ -119,14 +137,14 @@ def build_corpus(
     """Turn the training text into memory-mapped subword ids.
 
     Raises:
-        SettingsError: when every pair is longer than data.max_length.
+        SettingsError: if every pair is longer than data.max_length.
     """
     pairs = _progress(read_clean_text(text.training), "preparing", console, text.training_pairs)
     corpus = prepare(pairs, tokenizer, directory, max_tokens=config.data.max_length, workers=os.cpu_count() or 1)
     if len(corpus) == 0:
         raise SettingsError(
             f"all {text.training_pairs} pairs are longer than data.max_length = "
-            f"{config.data.max_length} subwords: raise it"
+            f"{config.data.max_length} subwords: increase it"
         )
     return corpus
 
@@ -155,7 +173,7 @@ def _not_split(text: Path, training: int, validated: int, data: DataConfig) -> C
 
 
 def _as_translated(pair: Pair) -> Pair:
-    """Clean both lines as the lines to translate are, so that the model is trained on what it will be given."""
+    """Clean both lines in the same way as lines to translate, so that training and translation have the same input."""
     return Pair(clean_line(pair.source), clean_line(pair.target))
 
 
@@ -163,5 +181,5 @@ def _line(pair: Pair) -> bytes:
     return json.dumps(pair, ensure_ascii=False).encode() + b"\n"
 
 
-def _progress(pairs: Iterable[Pair], what: str, console: Console, total: int | None = None) -> Iterable[Pair]:
-    return track(pairs, what, total=total, console=console, transient=True, disable=not console.is_terminal)
+def _progress(pairs: Iterable[Pair], description: str, console: Console, total: int | None = None) -> Iterable[Pair]:
+    return track(pairs, description, total=total, console=console, transient=True, disable=not console.is_terminal)

@@ -1,4 +1,4 @@
-"""The summaries that `train` prints before and after training."""
+"""Summaries that `dragoman train` prints before and after training."""
 
 from pathlib import Path
 
@@ -7,13 +7,20 @@ import torch
 from dragoman.printing import printable
 from dragoman.run.plan import Plan
 from dragoman.training.events import number_of, read_events
-from dragoman.training.metrics import headline
+from dragoman.training.metrics import headline_metric
 from dragoman.training.progress import Outcome
 from dragoman.training.sparkline import sparkline
 
 
-def opening(plan: Plan, parameters: int, device: torch.device, precision: str) -> str:
-    """Return what will be trained, on what, for how long."""
+def start_summary(plan: Plan, parameters: int, device: torch.device, precision: str) -> str:
+    """Return the summary before training: corpus, model, device, batches and budget.
+
+    Args:
+        plan: the run.
+        parameters: number of parameters of the model.
+        device: device of the model.
+        precision: precision of training.
+    """
     config, model = plan.config, plan.model
     budget = (
         f"{config.training.minutes:g} minutes"
@@ -29,25 +36,30 @@ def opening(plan: Plan, parameters: int, device: torch.device, precision: str) -
     )
 
 
-def closing(outcome: Outcome, out: Path) -> str:
-    """Return how the run in `out` went, and what to do next.
+def closing(result: Outcome, out: Path) -> str:
+    """Return the summary after training: the result, where it is, and the next commands.
+
+    Args:
+        result: result of the run.
+        out: the model directory.
 
     Raises:
-        StorageError: when its log cannot be read.
+        StorageError: if the log of the run cannot be read.
     """
-    why = ", stopped early: no better for a while" if outcome.stopped_early else ""
-    if outcome.skipped:
-        back = f", {outcome.rollbacks} returns to a checkpoint" if outcome.rollbacks else ""
-        why += f"; {outcome.skipped} updates not applied, as they were not finite{back}"
-    shown = printable(out)
-    metric = headline(outcome.best.values())
+    notes = "; stopped early, as validations no longer improved" if result.stopped_early else ""
+    if result.skipped:
+        notes += f"; updates not applied because they were not finite: {result.skipped}"
+    if result.rollbacks:
+        notes += f"; rollbacks to a checkpoint: {result.rollbacks}"
+    model = printable(out)
+    metric = headline_metric(result.best.values())
     events = read_events(out / "run" / "log.jsonl")
-    course = [number_of(event, metric.name) for event in events if event["event"] == "validation"]
+    values = [number_of(event, metric.name) for event in events if event["event"] == "validation"]
     return (
-        f"trained {outcome.steps:,} updates in {outcome.seconds / 60:.1f} minutes{why}\n"
-        f"best at update {outcome.best_step:,}: validation {outcome.best.sentence()}\n"
-        f"model:  {shown}\n"
-        f"curves: {printable(out / 'run' / 'curves.png')}   {metric.label} {sparkline(course)}\n"
-        f"next:   dragoman translate {shown} FILE\n"
-        f"        dragoman evaluate {shown} TEST.tsv --examples 10"
+        f"trained {result.steps:,} updates in {result.seconds / 60:.1f} minutes{notes}\n"
+        f"best at update {result.best_step:,}: validation {result.best.sentence()}\n"
+        f"model:  {model}\n"
+        f"curves: {printable(out / 'run' / 'curves.png')}   {metric.label} {sparkline(values)}\n"
+        f"next:   dragoman translate {model} FILE\n"
+        f"        dragoman evaluate {model} TEST.tsv --examples 10"
     )

@@ -1,4 +1,4 @@
-"""From corpora to a model directory, resumable at any moment."""
+"""Training from corpora to a model directory, which can be resumed after any interruption."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from dragoman.printing import printable
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
-from dragoman.run.summary import opening
+from dragoman.run.summary import start_summary
 from dragoman.run.validator import SCORES, Validator
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.compiling import compile_layers
@@ -32,7 +32,7 @@ from dragoman.training.display import Display
 from dragoman.training.loop import Trainer
 from dragoman.training.progress import Outcome
 from dragoman.training.reporting import Observer
-from dragoman.training.selection import KeepBest
+from dragoman.training.selection import SaveBest
 from dragoman.training.stream import BatchStream
 from dragoman.training.tensorboard import TensorBoard
 from dragoman.training.translation_objective import TranslationObjective
@@ -47,66 +47,88 @@ def train(
     settings: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> Outcome:
-    """Train a model on `corpora` into the model directory `out`; go on if it was interrupted.
+    """Train a translation model and save it in a model directory; resume the training if it was interrupted.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        import dragoman
+
+        result = dragoman.train(
+            ["corpus.tsv"],
+            Path("models/mine"),
+            settings={"preset": "small", "training": {"minutes": 5}},
+        )
+        print(result.best["bleu"])
+        ```
 
     Args:
-        corpora: as on the command line: x.tsv, x.jsonl (.gz, .zst), "a.en,a.de", or "-".
-        out: takes the model, and under run/ everything that training needs to go on.
-        validation: a corpus to validate on; without it a share is split off by hash.
-        settings: what a run file says, as nested mappings. Where it is silent, the size of the corpus
-            decides.
-        console: where progress is shown.
+        corpora: Corpora as on the command line: "x.tsv", "x.jsonl" (also with .gz or .zst), two parallel files
+            "a.en,a.de", or "-" for TSV from standard input.
+        out: The model directory. Its subdirectory run/ contains what is needed to resume the training.
+        validation: Corpus to validate on. None: a part of the corpora is held out.
+        settings: Settings of a run file, as nested mappings; see `RunConfig`. The defaults depend on the size of the
+            corpus and on the budget.
+        console: Shows the progress. Defaults to standard error.
+
+    Returns:
+        The result of the run, with its best validation.
 
     Raises:
-        UserError: for a bad corpus or setting, or when `out` holds something else.
-        Stopped: on SIGINT or SIGTERM, after saving; the same call goes on.
+        UserError: for an invalid corpus or setting, or if `out` contains other files.
+        Stopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the training.
     """
     console = console or Console(stderr=True, soft_wrap=True)
     request = make_request(corpora, validation, settings or {})
     run = out / "run"
-    _refuse_other_contents(out, run)
-    with full_disk_explained(_existing(out)), exclusive(run):
+    _check_output_directory(out, run)
+    with full_disk_explained(_nearest_existing(out)), exclusive(run):
         plan = find_plan(run, request)
         if plan is None:
-            with _nothing_left_on_failure(out, run):
+            with _remove_partial_output_on_failure(out, run):
                 plan = make_plan(request, out, run, console)
         else:
-            console.print(Text(f"going on with the run in {printable(out)}"))
+            console.print(Text(f"resuming the run in {printable(out)}"))
         return _train(plan, out, console)
 
 
-def _existing(path: Path) -> Path:
-    """Return the path, or the nearest folder above it that exists."""
+def _nearest_existing(path: Path) -> Path:
+    """Return the path if it exists, or else its nearest parent directory that exists."""
     path = path.absolute()
-    return next(each for each in (path, *path.parents) if each.exists())
+    return next(candidate for candidate in (path, *path.parents) if candidate.exists())
 
 
 @contextmanager
-def _nothing_left_on_failure(out: Path, run: Path) -> Iterator[None]:
-    """Before run.json is written, there is nothing that a later call could go on with.
+def _remove_partial_output_on_failure(out: Path, run: Path) -> Iterator[None]:
+    """Remove the output of the block if it fails: a run without run.json cannot be resumed.
 
-    Only what this program writes is removed, and the folders if they are empty then.
+    Only files that this program writes are removed, and the directories if they are empty afterwards.
     """
     try:
         yield
     except BaseException:
-        for part in ("text", "prepared"):
-            shutil.rmtree(run / part, ignore_errors=True)
-        # The lock last: without it, what an interrupt leaves here would be taken for somebody's files.
+        for name in ("text", "prepared"):
+            shutil.rmtree(run / name, ignore_errors=True)
+        # The lock is removed last: it shows that the files were written by this program.
         for file in (*out.glob("tokenizer*.model"), run / "lock"):
             file.unlink(missing_ok=True)
-        for folder in (run, out):
+        for directory in (run, out):
             with suppress(OSError):
-                folder.rmdir()
+                directory.rmdir()
         raise
 
 
-def _refuse_other_contents(out: Path, run: Path) -> None:
-    """Never write among files that are not ours."""
+def _check_output_directory(out: Path, run: Path) -> None:
+    """Check that `out` does not contain files of the user.
+
+    Raises:
+        StorageError: if `out` is a file, or a directory that contains other files than those of a run.
+    """
     if out.exists() and not out.is_dir():
-        raise StorageError(f"{out} is a file: give another --out")
+        raise StorageError(f"{out} is a file: use another --out")
     if out.exists() and any(out.iterdir()) and not (run / "lock").exists():
-        raise StorageError(f"{out} holds other files, not a run: give another --out")
+        raise StorageError(f"{out} contains other files, not a run: use another --out")
 
 
 def _train(plan: Plan, out: Path, console: Console) -> Outcome:
@@ -115,10 +137,10 @@ def _train(plan: Plan, out: Path, console: Console) -> Outcome:
     precision = select_precision(config.training.precision, device)
     if device.type == "cpu":
         tune_cpu()
-    tokenizer, corpus = _open(plan, out)
+    tokenizer, corpus = _load_tokenizer_and_corpus(plan, out)
     model = _build_model(plan, device)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    console.print(opening(plan, parameters, device, precision), highlight=False)
+    console.print(start_summary(plan, parameters, device, precision), highlight=False)
     with Display(console) as display:
         observers: list[Observer] = [display]
         if config.training.tensorboard:
@@ -131,16 +153,16 @@ def _train(plan: Plan, out: Path, console: Console) -> Outcome:
             d_model=plan.model.d_model,
             precision=precision,
             directory=run,
-            keep_best=_keeper(plan, out, tokenizer, parameters),
+            save_best=_best_model_writer(plan, out, tokenizer, parameters),
             observers=observers,
         )
-        with _curves_drawn(run), deterministic_algorithms(config.training.deterministic):
+        with _draw_curves_at_end(run), deterministic_algorithms(config.training.deterministic):
             return trainer.run()
 
 
 @contextmanager
-def _curves_drawn(run: Path) -> Iterator[None]:
-    """Draw the learning curves when training has ended, stopped or failed; not when a second signal breaks it off."""
+def _draw_curves_at_end(run: Path) -> Iterator[None]:
+    """Draw the learning curves when training has ended, was stopped, or has failed; not after a second stop signal."""
     try:
         yield
     except Exception:
@@ -151,18 +173,18 @@ def _curves_drawn(run: Path) -> Iterator[None]:
 
 def _draw_curves(run: Path) -> None:
     if (run / "log.jsonl").exists():
-        # Not before: what draws takes 40 MB, which training need not carry.
+        # Imported here, because it takes 40 MB of memory, which training does not need.
         from dragoman.training.curves import draw_curves
 
         draw_curves(run / "log.jsonl", run / "curves.png")
 
 
-def _open(plan: Plan, out: Path) -> tuple[Tokenizer, PreparedCorpus]:
+def _load_tokenizer_and_corpus(plan: Plan, out: Path) -> tuple[Tokenizer, PreparedCorpus]:
     tokenizer = Tokenizer.load(out, right_to_left=plan.config.tokenizer.right_to_left)
     prepared = out / "run" / "prepared"
     corpus = PreparedCorpus.open(prepared)
     if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
-        raise ModelError(f"the tokenizer in {out} is not the one that {prepared} was made with: put it back")
+        raise ModelError(f"the tokenizer in {out} is not the one with which {prepared} was made: restore it")
     return tokenizer, corpus
 
 
@@ -196,8 +218,8 @@ def _objective(
     )
 
 
-def _keeper(plan: Plan, out: Path, tokenizer: Tokenizer, parameters: int) -> KeepBest:
-    """Return what writes the best model so far, its card and its figures."""
+def _best_model_writer(plan: Plan, out: Path, tokenizer: Tokenizer, parameters: int) -> SaveBest:
+    """Return the function that writes the best model so far, its model card, and metrics.json."""
     description = ModelDescription(
         architecture=architecture_of(plan.model),
         model=plan.model,
@@ -208,7 +230,7 @@ def _keeper(plan: Plan, out: Path, tokenizer: Tokenizer, parameters: int) -> Kee
         right_to_left=tokenizer.right_to_left,
     )
 
-    def keep_best(weights: dict[str, Tensor], step: int, best: Validation) -> None:
+    def save_best(weights: dict[str, Tensor], step: int, best: Validation) -> None:
         save_model(out, description, weights)
         card = model_card(
             description,
@@ -219,14 +241,14 @@ def _keeper(plan: Plan, out: Path, tokenizer: Tokenizer, parameters: int) -> Kee
             validation=best,
         )
         write_atomically(out / "README.md", card.encode())
-        figures = {
+        metrics = {
             "step": step,
             "parameters": parameters,
-            "validation": {**best.values(), "pairs": _validated_pairs(plan), **best.figures_to_json()},
+            "validation": {**best.values(), "pairs": _validated_pairs(plan), **best.token_statistics_to_json()},
         }
-        write_atomically(out / "metrics.json", (json.dumps(figures, indent=2) + "\n").encode())
+        write_atomically(out / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
 
-    return keep_best
+    return save_best
 
 
 def _validated_pairs(plan: Plan) -> int:

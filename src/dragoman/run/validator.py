@@ -1,4 +1,4 @@
-"""Measures a translation model in the midst of training: loss, what it translates, and what it reports of its own."""
+"""Validation of a translation model during training: loss, metrics of its translations, and token statistics."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,15 +18,18 @@ from dragoman.training.translation_objective import mean_loss, token_statistics_
 from dragoman.training.validation import Sample, Validation
 from dragoman.translation.translator import Translator
 
-# Greedy and not for long: much faster than a beam of 4, and it ranks models alike.
+# Greedy search with a tighter length limit: it is much faster than a beam of 4, and ranks models in the same order.
 SEARCH = SearchConfig(beam=1, max_length_factor=1.5, max_length_offset=10)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a model made of the validation pairs.
+    """Translations of the validation pairs.
 
-    tokenize   as `translation_metrics` takes it
+    Attributes:
+        pairs: the validation pairs.
+        translations: the model's translations of their sources.
+        tokenize: tokenizer of BLEU, see `translation_metrics`.
     """
 
     pairs: Sequence[Pair]
@@ -34,22 +37,31 @@ class Outputs:
     tokenize: str
 
     @cached_property
-    def scores(self) -> TranslationMetrics:
-        """Return what sacrebleu says, computed once."""
+    def metrics(self) -> TranslationMetrics:
+        """Return the metrics of sacrebleu, which are computed once."""
         return translation_metrics(self.translations, [pair.target for pair in self.pairs], tokenize=self.tokenize)
 
 
-# How each metric of training/metrics.py is computed.
+# Functions that compute the metrics of training/metrics.py.
 SCORES: Mapping[str, Callable[[Outputs], float]] = {
-    "bleu": lambda outputs: outputs.scores.bleu,
-    "chrf": lambda outputs: outputs.scores.chrf,
+    "bleu": lambda outputs: outputs.metrics.bleu,
+    "chrf": lambda outputs: outputs.metrics.chrf,
     "exact_match": lambda outputs: exact_match(outputs.translations, outputs.pairs),
 }
 
 
 @dataclass(frozen=True)
 class Validator:
-    """Validates on held-out pairs; called with a model, returns its figures."""
+    """Validates a model on held-out pairs.
+
+    Attributes:
+        pairs: the validation pairs.
+        tokenizer: tokenizer of the model.
+        max_length: longest source and target in subwords; longer ones are truncated for the loss.
+        batch_tokens: size of a batch.
+        precision: precision of the loss and of the token statistics.
+        target_language: code of the target language, which determines the tokenizer of BLEU.
+    """
 
     pairs: Sequence[Pair]
     tokenizer: Tokenizer
@@ -59,29 +71,29 @@ class Validator:
     target_language: str | None = None
 
     def __call__(self, model: Seq2Seq) -> Validation:
-        """Measure `model`, which is in evaluation mode."""
+        """Validate a model, which is in evaluation mode."""
         device = next(model.parameters()).device
         outputs = Outputs(self.pairs, self._translate(model), bleu_tokenizer_for(self.target_language))
-        scores = {name: score(outputs) for name, score in SCORES.items()}
+        metrics = {name: compute(outputs) for name, compute in SCORES.items()}
         batches = self._batches()
         samples = [Sample(*pair, output) for pair, output in zip(self.pairs, outputs.translations, strict=True)]
         return Validation(
             loss=mean_loss(model, batches, self.precision, device),
-            scores=scores,
+            metrics=metrics,
             samples=tuple(samples[:: len(samples) // 3 + 1]),
-            figures=token_statistics_of(model, batches, self.precision, device),
+            token_statistics=token_statistics_of(model, batches, self.precision, device),
         )
 
     def _translate(self, model: Seq2Seq) -> list[str]:
         translator = Translator.from_parts([model], self.tokenizer, max_source_tokens=self.max_length)
-        found = translator.translate([pair.source for pair in self.pairs], search=SEARCH)
-        return [translation.text for translation in found]
+        translations = translator.translate([pair.source for pair in self.pairs], search=SEARCH)
+        return [translation.text for translation in translations]
 
     def _batches(self) -> list[Batch]:
-        # Cut to what training sees, so that one endless line does not need endless memory.
+        # Truncated to the longest pair in training, so that a very long line does not need too much memory.
         limit = self.max_length
         sources = [ids[:limit] for ids in self.tokenizer.encode_source([pair.source for pair in self.pairs])]
-        # From right to left, the beginning of the text, which the beginning of the source belongs to, is written last.
+        # Right-to-left targets end with the beginning of the text, which corresponds to the beginning of the source.
         end = slice(-limit, None) if self.tokenizer.right_to_left else slice(limit)
         targets = [ids[end] for ids in self.tokenizer.encode_target([pair.target for pair in self.pairs])]
         source_lengths = np.array([len(ids) for ids in sources])

@@ -18,7 +18,7 @@ from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 
 # Positions for which there is room when a search starts; it doubles as outputs grow.
-FIRST_ROOM = 64
+INITIAL_CAPACITY = 64
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Finished:
     length: Int[Tensor, "B K"]  # tokens without EOS
     log_probability: Float[Tensor, "B K"]
     score: Float[Tensor, "B K"]  # -inf: this place is empty
-    own_end: Bool[Tensor, "B K"]  # False: EOS was forced by the maximum length
+    ended_by_model: Bool[Tensor, "B K"]  # False: EOS was forced by the maximum length
 
     def select(self, rows: Int[Tensor, " N"]) -> Finished:
         """The finished hypotheses of these rows."""
@@ -38,7 +38,7 @@ class Finished:
             length=self.length[rows],
             log_probability=self.log_probability[rows],
             score=self.score[rows],
-            own_end=self.own_end[rows],
+            ended_by_model=self.ended_by_model[rows],
         )
 
     def merge(self, other: Finished) -> Finished:
@@ -52,7 +52,7 @@ class Finished:
             length=torch.cat([self.length, other.length], 1).gather(1, best),
             log_probability=torch.cat([self.log_probability, other.log_probability], 1).gather(1, best),
             score=score,
-            own_end=torch.cat([self.own_end, other.own_end], 1).gather(1, best),
+            ended_by_model=torch.cat([self.ended_by_model, other.ended_by_model], 1).gather(1, best),
         )
 
     def hypotheses(self, row: int, n_best: int) -> list[Hypothesis]:
@@ -63,7 +63,7 @@ class Finished:
                 tokens=tuple(self.tokens[row, k, : int(self.length[row, k])].tolist()),
                 log_probability=float(self.log_probability[row, k]),
                 score=float(self.score[row, k]),
-                finished=bool(self.own_end[row, k]),
+                finished=bool(self.ended_by_model[row, k]),
             )
             for k in range(count)
         ]
@@ -128,14 +128,14 @@ def beam_search(
     At each position the 2K best continuations of a row's K hypotheses are looked at. EOS among
     the first K of them finishes a hypothesis; the best K that do not end go on. At the maximum
     length EOS is the only continuation. A row is done when what runs cannot, or
-    hardly can, enter its `n_best` any more (`_decided`).
+    hardly can, enter its `n_best` any more (`_final`).
     """
     B, K = len(source_lengths), config.beam
     if B == 0:
         return []
     limits = Limits.build(source_lengths, config, prefixes, device)
     longest = int(limits.maximum.max())
-    beams = BeamState.start(B, K, min(longest + 1, FIRST_ROOM), device)
+    beams = BeamState.start(B, K, min(longest + 1, INITIAL_CAPACITY), device)
     results: list[list[Hypothesis]] = [[] for _ in range(B)]
     # [B] -> [B * K]
     state = state.reorder(beams.row.repeat_interleave(K))
@@ -146,7 +146,7 @@ def beam_search(
         log_probabilities, state = stepper.step(token, state)
         # [B * K, V] -> [B, K, V]
         beams, parent = _advance(beams, log_probabilities.unflatten(0, (-1, K)), position, limits, config)
-        done = _decided(beams, position, limits, config) | (position >= limits.maximum)
+        done = _final(beams, position, limits, config) | (position >= limits.maximum)
         for b in done.nonzero().flatten().tolist():
             results[int(beams.row[b])] = beams.finished.hypotheses(b, config.n_best)
         running = (~done).nonzero().flatten()
@@ -177,7 +177,7 @@ def _advance(
     finished = beams.finished
     if ends[:, :K].any():
         # Only at the maximum length is EOS not a choice; there, was it the model's?
-        own_end = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)[:, None]
+        ended_by_model = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)[:, None]
         score = total[:, :K] / length_penalty(position + 1, config.length_penalty)
         finished = finished.merge(
             Finished(
@@ -185,7 +185,7 @@ def _advance(
                 length=torch.full_like(parent[:, :K], position),
                 log_probability=total[:, :K],
                 score=score.masked_fill(~ends[:, :K], -math.inf),
-                own_end=own_end.gather(1, parent[:, :K]),
+                ended_by_model=ended_by_model.gather(1, parent[:, :K]),
             )
         )
     # [B, 2K] -> [B, K]: the best that do not end
@@ -202,7 +202,7 @@ def _rows(tokens: Int[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Int[Tenso
     return tokens.gather(1, parent[..., None].expand_as(tokens))
 
 
-def _decided(beams: BeamState, position: int, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:
+def _final(beams: BeamState, position: int, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:
     """Return the rows whose `n_best` are final.
 
     Certainly so by a bound: a running hypothesis only loses log-probability as it grows, and (alpha >= 0)

@@ -11,14 +11,14 @@ from dragoman.errors import SettingsError
 DEFAULT_BATCH_TOKENS = 4096
 # Bounds of what may be asked for, whatever searches. The time of a position grows faster than the beam: with 200
 # hypotheses a line takes seconds, with 1,000 minutes, and translations get no better beyond a few dozen.
-WIDEST_BEAM = 200
-MOST_SAMPLES = 1024
+MAX_BEAM = 200
+MAX_SAMPLES = 1024
 # No model here was trained on outputs of more than some hundred tokens.
 LONGEST_OUTPUT = 4096
 # The penalty of the longest output stays a number, in float32 too.
-LARGEST_LENGTH_PENALTY = 10.0
+MAX_LENGTH_PENALTY = 10.0
 # A logit divided by it stays a number.
-LEAST_TEMPERATURE = 1e-6
+MIN_TEMPERATURE = 1e-6
 LARGEST_BATCH_TOKENS = 2**30
 
 
@@ -46,16 +46,16 @@ class SearchConfig:
     """See `min_length_factor`. One token by default, so that words do not vanish."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.beam <= WIDEST_BEAM:
-            raise SettingsError(f"beam must lie between 1 and {WIDEST_BEAM}, got {self.beam}")
+        if not 1 <= self.beam <= MAX_BEAM:
+            raise SettingsError(f"beam must lie between 1 and {MAX_BEAM}, got {self.beam}")
         if not 1 <= self.n_best <= self.beam:
             raise SettingsError(
                 f"n_best must lie between 1 and the beam ({self.beam}), got {self.n_best}; "
                 "a wider beam gives more hypotheses"
             )
-        if not 0 <= self.length_penalty <= LARGEST_LENGTH_PENALTY:
+        if not 0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise SettingsError(
-                f"length_penalty must be a number between 0 and {LARGEST_LENGTH_PENALTY:g}, got {self.length_penalty}"
+                f"length_penalty must be a number between 0 and {MAX_LENGTH_PENALTY:g}, got {self.length_penalty}"
             )
         if not 0 <= self.min_length_factor <= self.max_length_factor <= LONGEST_OUTPUT:
             raise SettingsError(
@@ -98,17 +98,17 @@ class SamplingConfig:
     """0 to 2**64 - 1."""
 
     def __post_init__(self) -> None:
-        if not LEAST_TEMPERATURE <= self.temperature < math.inf:
+        if not MIN_TEMPERATURE <= self.temperature < math.inf:
             raise SettingsError(
-                f"temperature must be a number of at least {LEAST_TEMPERATURE}, got {self.temperature}; "
+                f"temperature must be a number of at least {MIN_TEMPERATURE}, got {self.temperature}; "
                 "for the most probable token at each position use a beam of 1"
             )
         if self.top_k is not None and self.top_k < 1:
             raise SettingsError(f"top_k must be at least 1, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise SettingsError(f"top_p must lie above 0 and not above 1, got {self.top_p}")
-        if not 1 <= self.samples <= MOST_SAMPLES:
-            raise SettingsError(f"samples must lie between 1 and {MOST_SAMPLES:,}, got {self.samples}")
+        if not 1 <= self.samples <= MAX_SAMPLES:
+            raise SettingsError(f"samples must lie between 1 and {MAX_SAMPLES:,}, got {self.samples}")
         if not 0 <= self.seed < 2**64:
             raise SettingsError(f"seed must lie between 0 and 2**64 - 1, got {self.seed}")
 

@@ -138,7 +138,7 @@ def _generate(
     tokens = torch.zeros(N, min(longest + 1, BLOCK), dtype=torch.int64, device=device)
     log_probability = torch.zeros(N, device=device)
     length = torch.zeros(N, dtype=torch.int64, device=device)
-    own_end = torch.zeros(N, dtype=torch.bool, device=device)
+    ended_by_model = torch.zeros(N, dtype=torch.bool, device=device)
     finished = torch.zeros(N, dtype=torch.bool, device=device)
     rows = torch.arange(N, device=device)  # [R]: the rows in the batch
     token = torch.full((N,), BOS, dtype=torch.int64, device=device)
@@ -161,7 +161,7 @@ def _generate(
         length[rows[ends]] = position
         # Only at the maximum length is EOS not a choice; there, was it the model's?
         chosen = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)
-        own_end[rows[ends]] = chosen[ends]
+        ended_by_model[rows[ends]] = chosen[ends]
         running = (~finished[rows]).nonzero().flatten()
         if len(running) == 0:
             break
@@ -176,6 +176,6 @@ def _generate(
             finished=own,
         )
         for said, count, total, own in zip(
-            tokens.tolist(), length.tolist(), log_probability.tolist(), own_end.tolist(), strict=True
+            tokens.tolist(), length.tolist(), log_probability.tolist(), ended_by_model.tolist(), strict=True
         )
     ]

@@ -1,1 +1,1 @@
-"""Loss, schedule, checkpoints and the training loop."""
+"""Training: loss, learning-rate schedule, optimizers, checkpoints and the training loop."""

@@ -1,13 +1,13 @@
-"""Checkpoints: directories of safetensors and JSON, whole or absent, checked when they are read.
+"""Checkpoints: directories of safetensors and JSON, written atomically and verified when they are read.
 
     ROOT/step-00001234/
         model.safetensors, optimizer.safetensors, ...   the tensors, one file per name
         state.json                                      {"step": 1234, "state": {...}}
         manifest.json                                   size and SHA-256 of every other file
 
-A checkpoint is written under a temporary name, synced, and renamed. Before a step is saved a second time, the
-first is renamed to step-00001234.replaced, where readers still find it. So there is no moment at which a kill
-or a loss of power costs the checkpoint before.
+A checkpoint is written under a temporary name, synced, and renamed. If a step is saved a second time, its first
+checkpoint is renamed to step-00001234.replaced before that, where readers still find it. A killed process or a power
+failure therefore never destroys the previous checkpoint.
 """
 
 import errno
@@ -36,16 +36,17 @@ _logger = logging.getLogger(__name__)
 
 
 class DamagedCheckpointError(StorageError):
-    """A checkpoint whose files are not those that were written."""
+    """A file of the checkpoint is missing or differs from what was written."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds.
+    """Contents of a checkpoint.
 
-    step      updates made
-    tensors   name of the file -> name of the tensor -> tensor, on the CPU
-    state     everything else, as JSON gives it back: lists for tuples, text for keys
+    Attributes:
+        step: number of updates made.
+        tensors: name of the file -> name of the tensor -> tensor, on the CPU.
+        state: everything else, as read from JSON (tuples have become lists, and all keys are strings).
     """
 
     step: int
@@ -54,28 +55,37 @@ class Checkpoint:
 
 
 def checkpoint_path(root: Path, step: int) -> Path:
-    """Where `save_checkpoint` puts this step."""
+    """Return the directory in which `save_checkpoint` saves this step."""
     return root / f"step-{step:08d}"
 
 
 def list_steps(root: Path) -> list[int]:
-    """The steps that have a checkpoint under `root`, rising; whether they are whole is not looked at."""
+    """Return the steps that have a checkpoint under `root`, in ascending order; their contents are not verified."""
     return sorted({step for step, _ in _candidates(root)})
 
 
 def save_checkpoint(
     root: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]
 ) -> Path:
-    """Write a checkpoint and return its directory. One process at a time may save under a root.
+    """Write a checkpoint and return its directory.
 
-    Tensors may be on any device; those of one name must not share memory. `state` must be JSON values.
+    Only one process at a time may save under a root. Earlier checkpoints are left unchanged, also if an error is
+    raised.
 
-    Raises StorageError when the disk is full. Whatever is raised, earlier checkpoints are as they were.
+    Args:
+        root: directory of the run's checkpoints.
+        step: number of updates made.
+        tensors: name of the file -> name of the tensor -> tensor, on any device. Tensors of one file must not share
+            memory.
+        state: JSON values.
+
+    Raises:
+        StorageError: if the disk is full.
     """
     if not root.exists():
         root.mkdir(parents=True)
         sync_directory(root.parent)
-    _tidy(root)
+    _finish_interrupted_save(root)
     path = checkpoint_path(root, step)
     replaced = path.with_name(path.name + _REPLACED)
     with atomic_directory(path) as temporary:
@@ -92,55 +102,59 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; every byte is checked against its manifest.
+    """Read a checkpoint and verify every byte against its manifest.
 
-    Raises DamagedCheckpointError (a StorageError) naming the file that is missing or not as it was written.
+    Raises:
+        DamagedCheckpointError: if a file is missing or differs from what was written; the message names the file.
+        StorageError: if a file cannot be read, or the checkpoint has another format.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
         if manifest["format"] != _FORMAT:
             raise StorageError(f"{path} has format {manifest['format']!r}; this version reads format {_FORMAT}")
-        expected = dict(manifest["files"])
-        # What was checked is what is used: each file is read once, whole.
-        read = {name: _read_checked(path, name, about) for name, about in expected.items()}
-        content = json.loads(read.pop(_STATE))
-        tensors = {name.removesuffix(_TENSORS): load(data) for name, data in read.items()}
+        entries = dict(manifest["files"])
+        # Each file is read only once, so that the verified bytes are the ones that are used.
+        files = {name: _read_verified(path, name, entry) for name, entry in entries.items()}
+        content = json.loads(files.pop(_STATE))
+        tensors = {name.removesuffix(_TENSORS): load(data) for name, data in files.items()}
         return Checkpoint(step=content["step"], tensors=tensors, state=content["state"])
     except UserError:
         raise
     except FileNotFoundError as error:
-        raise DamagedCheckpointError(f"{error.filename} is missing: the checkpoint is not whole") from error
+        raise DamagedCheckpointError(f"{error.filename} is missing: the checkpoint is incomplete") from error
     except PermissionError as error:
-        raise StorageError(f"{error.filename} cannot be read: {error.strerror}") from error
+        raise StorageError(f"cannot read {error.filename}: {error.strerror}") from error
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise DamagedCheckpointError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
 def latest_checkpoint(root: Path) -> Checkpoint | None:
-    """Read the newest checkpoint that is whole; None when there is none at all.
+    """Read the newest undamaged checkpoint; return None if there are no checkpoints.
 
-    A damaged one is passed over with a logged warning. Nothing is changed on the disk.
+    Damaged checkpoints are skipped with a logged warning. Nothing is changed on the disk.
 
-    Raises StorageError when there are checkpoints but every one is damaged.
+    Raises:
+        StorageError: if all checkpoints are damaged.
     """
     candidates = _candidates(root)
     for _, path in reversed(candidates):
         try:
             return load_checkpoint(path)
         except DamagedCheckpointError as error:
-            _logger.warning("%s; passed over, the one before is taken", error)
+            _logger.warning("%s; skipping this checkpoint and using the previous one", error)
     if candidates:
         raise StorageError(
             f"all {len(candidates)} checkpoints in {root} are damaged; "
-            "to train from the start, remove that directory or name another"
+            "to train from the beginning, remove that directory or use another --out"
         )
     return None
 
 
 def prune(root: Path, *, keep_last: int, keep: Collection[int] = ()) -> None:
-    """Remove all checkpoints but the newest `keep_last` steps and the steps in `keep`.
+    """Remove all checkpoints except those of the newest `keep_last` steps and of the steps in `keep`.
 
-    Put the step just saved into `keep`: a damaged later one, passed over, counts among the newest.
+    Include the step just saved in `keep`: a damaged checkpoint of a later step, which was skipped, counts among the
+    newest.
     """
     assert keep_last >= 1 or keep, "this would remove every checkpoint"
     steps = list_steps(root)
@@ -151,7 +165,11 @@ def prune(root: Path, *, keep_last: int, keep: Collection[int] = ()) -> None:
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Take the optimizer's state apart: tensors, named "0.exp_avg" by parameter, and JSON values."""
+    """Split an optimizer's state into tensors and JSON values.
+
+    Returns:
+        The tensors, named by index of the parameter and key ("0.exp_avg"), and everything else as JSON values.
+    """
     saved = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
     values: dict[str, dict[str, object]] = {}
@@ -164,13 +182,19 @@ def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor],
 def unpack_optimizer(
     optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], packed: Mapping[str, Any]
 ) -> None:
-    """Give the optimizer the state that `pack_optimizer` took apart, bit for bit; the tensors are copied.
+    """Restore the state that `pack_optimizer` returned, bit for bit.
 
-    Raises StorageError when the state is of another optimizer or of other parameters.
+    Args:
+        optimizer: receives the state.
+        tensors: the tensors of the state, which are copied.
+        packed: the JSON values of the state.
+
+    Raises:
+        StorageError: if the state belongs to another kind of optimizer or to other parameters.
     """
     if packed["class"] != type(optimizer).__name__:
         raise StorageError(
-            f"the checkpoint has the state of {packed['class']}, the optimizer is {type(optimizer).__name__}"
+            f"the checkpoint contains the state of {packed['class']}, but the optimizer is {type(optimizer).__name__}"
         )
     state = {int(index): dict(values) for index, values in packed["state"].items()}
     for name, tensor in tensors.items():
@@ -178,7 +202,7 @@ def unpack_optimizer(
         state[int(index)][key] = tensor.clone()
     own = optimizer.state_dict()["param_groups"]
     if [len(group["params"]) for group in own] != [len(group["params"]) for group in packed["groups"]]:
-        raise StorageError("the checkpoint's optimizer has other numbers of parameters than this model's")
+        raise StorageError("the optimizer in the checkpoint has a different number of parameters than this model's")
     # JSON has no tuples (Adam's betas).
     groups = [
         {k: tuple(v) if isinstance(mine.get(k), tuple) else v for k, v in group.items()}
@@ -188,11 +212,16 @@ def unpack_optimizer(
 
 
 def average_states(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several models' weights, name by name, summed in float64 and cast back.
+    """Return the mean of the weights of several models.
 
-    Tensors of whole numbers (counters) have no mean: the last model's are taken.
+    Weights are summed in float64 and the mean is cast back to their type. Tensors of whole numbers (counters) are taken
+    from the last model.
 
-    Raises ModelError when names or shapes differ.
+    Args:
+        states: for each model, name of the tensor -> tensor.
+
+    Raises:
+        ModelError: if names or shapes differ between the models.
     """
     total: dict[str, Tensor] = {}
     last: Mapping[str, Tensor] = {}
@@ -200,7 +229,7 @@ def average_states(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     for state in states:
         shapes = {name: tensor.shape for name, tensor in state.items()}
         if last and shapes != {name: tensor.shape for name, tensor in last.items()}:
-            raise ModelError("models with different weights cannot be averaged")
+            raise ModelError("cannot average models whose weights differ in name or shape")
         last, count = state, count + 1
         for name, tensor in state.items():
             if tensor.is_floating_point():
@@ -213,16 +242,16 @@ def average_states(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def _candidates(root: Path) -> list[tuple[int, Path]]:
-    """Every checkpoint with its step, oldest first, one that has been replaced before its replacement."""
-    found = []
+    """Return every checkpoint with its step, oldest first; a replaced checkpoint comes before its replacement."""
+    checkpoints = []
     for path in root.iterdir() if root.is_dir() else ():
         if match := re.fullmatch(r"step-([0-9]{8,})(\.replaced)?", path.name):
-            found.append((int(match[1]), match[2] is None, path))
-    return [(step, path) for step, _, path in sorted(found)]
+            checkpoints.append((int(match[1]), match[2] is None, path))
+    return [(step, path) for step, _, path in sorted(checkpoints)]
 
 
-def _tidy(root: Path) -> None:
-    """Finish what a killed process was about."""
+def _finish_interrupted_save(root: Path) -> None:
+    """Clean up after a process that was killed while it saved a checkpoint."""
     remove_leftovers(root)
     for replaced in root.glob(f"step-*{_REPLACED}"):
         path = replaced.with_suffix("")
@@ -234,7 +263,7 @@ def _tidy(root: Path) -> None:
 
 def _remove(path: Path) -> None:
     if path.exists():
-        # Renamed first, so that a kill in the middle does not leave what looks like a damaged checkpoint.
+        # Renamed first: if the process is killed halfway, the remains do not look like a damaged checkpoint.
         temporary = temporary_beside(path)
         path.replace(temporary)
         shutil.rmtree(temporary, ignore_errors=True)
@@ -245,29 +274,30 @@ def _to_json(value: object) -> bytes:
 
 
 def _write(root: Path, path: Path, data: bytes) -> dict[str, object]:
-    """Write one file of a checkpoint and return what the manifest says of it."""
+    """Write one file of a checkpoint and return its entry in the manifest."""
     try:
         write_synced(path, data)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        path.unlink(missing_ok=True)  # before free space is measured
+        path.unlink(missing_ok=True)  # before the free space is measured
         raise StorageError(
-            f"the disk of {root} is full: {path.name} of the new checkpoint takes {len(data):,} bytes, "
-            f"{shutil.disk_usage(root).free:,} are free; the checkpoints before are good: "
-            "make room and give the same command again"
+            f"the disk of {root} is full: {path.name} of the new checkpoint needs {len(data):,} bytes, "
+            f"{shutil.disk_usage(root).free:,} are free; earlier checkpoints are intact: "
+            "make room and run the same command again"
         ) from error
     return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _read_checked(directory: Path, name: str, about: Mapping[str, object]) -> bytes:
-    # A manifest must not make us read elsewhere.
+def _read_verified(directory: Path, name: str, entry: Mapping[str, object]) -> bytes:
+    """Read one file of a checkpoint and verify it against its entry in the manifest."""
+    # A damaged manifest must not make us read files outside the checkpoint.
     if Path(name).name != name or name == "..":
-        raise DamagedCheckpointError(f"{directory} is damaged: its manifest names {name!r}")
+        raise DamagedCheckpointError(f"{directory} is damaged: its manifest lists {name!r}")
     path = directory / name
     data = path.read_bytes()
-    if len(data) != about["size"]:
-        raise DamagedCheckpointError(f"{path} is damaged: {len(data):,} bytes instead of {about['size']:,}")
-    if hashlib.sha256(data).hexdigest() != about["sha256"]:
-        raise DamagedCheckpointError(f"{path} is damaged: its bytes are not those that were written")
+    if len(data) != entry["size"]:
+        raise DamagedCheckpointError(f"{path} is damaged: expected {entry['size']:,} bytes, found {len(data):,}")
+    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        raise DamagedCheckpointError(f"{path} is damaged: its contents have changed since it was written")
     return data

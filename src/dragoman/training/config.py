@@ -1,4 +1,4 @@
-"""What a run file says about training."""
+"""Settings of the [training] table."""
 
 import math
 from collections.abc import Collection
@@ -12,30 +12,43 @@ from dragoman.training.optimizers.table import OPTIMIZERS
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How to train.
+    """Settings of training.
 
-    steps, minutes       the budget: updates, or wall-clock time; exactly one
-    seed                 of weights, dropout, order of batches, subword sampling
-    accumulate           batches per update
-    label_smoothing      ε_ls (section 5.4)
-    optimizer            "adam", as in the paper, or "muon" for the matrices of the layers and Adam for the rest:
-                         its updates cost more and bring more; see `training.optimizers.table`
-    matrix_rate          Muon's learning rate as a multiple of the schedule's
-    adam_betas, adam_epsilon   section 5.3
-    weight_decay         decoupled, as in AdamW; 0 as in the paper
-    clip_norm            gradients above this norm are scaled down to it; 0 is off
-    precision            "auto" takes bf16 where the device multiplies it in hardware
-    compile              "auto" compiles the model for a GPU, where it pays
-    device               "auto", "cpu", "cuda", "cuda:N"
-    deterministic        on a GPU, take only algorithms that give the same bits again (slower; a CPU always does)
-    subword_sampling     α of subword regularisation; 0 is off
-    validations          how many, evenly over the budget
-    best_by              the metric that decides the best model, and early stopping: see `training.metrics`;
-                         "exact_match" for symbols (pronunciations, sums), where an output is right as a whole or wrong
-    patience             validations without a better figure before training stops; 0 is never
-    average_last         at the end, try the mean of the weights at this many last validations; 0 is off
-    ema_decay            validate and keep an exponential moving average of the weights; 0 is off
-    tensorboard          also write events for TensorBoard
+    Exactly one of `steps` and `minutes` must be given. Sections and equations refer to "Attention Is All You Need".
+
+    Example:
+        >>> config = TrainingConfig(minutes=5, optimizer="muon", ema_decay=0.99)
+        >>> config.best_by
+        'bleu'
+
+    Attributes:
+        steps: Budget as a number of updates.
+        minutes: Budget as wall-clock time.
+        seed: Seed of the initial weights, dropout, the order of batches, and subword sampling.
+        accumulate: Batches per update.
+        label_smoothing: ε_ls (section 5.4), at least 0 and below 1.
+        optimizer: "adam", as in the paper, or "muon": Muon for the matrices of the layers and Adam for all other
+            parameters. An update of Muon takes longer and improves the model more.
+        matrix_rate: Learning rate of Muon as a multiple of the scheduled learning rate.
+        adam_betas: β₁ and β₂ of Adam (section 5.3).
+        adam_epsilon: ε of Adam (section 5.3).
+        weight_decay: Decoupled weight decay, as in AdamW; 0 in the paper.
+        clip_norm: Largest norm of the gradient; larger gradients are scaled down to it. 0 disables clipping.
+        precision: "fp32", "bf16", or "auto": bf16 if the device multiplies it in hardware, otherwise fp32.
+        compile: "on", "off", or "auto": compile the model on a GPU only.
+        device: "auto", "cpu", "cuda", or "cuda:N".
+        deterministic: On a GPU, use deterministic algorithms only, which are slower. Training on a CPU is always
+            deterministic.
+        subword_sampling: α of subword regularisation; 0 disables it.
+        validations: Number of validations, at regular intervals over the budget.
+        best_by: Metric that determines the best model and early stopping, one of `training.metrics.choices()`. Use
+            "exact_match" for symbols (pronunciations, sums), where an output is either right or wrong as a whole.
+        patience: Consecutive validations without an improvement after which training stops; 0 disables early stopping.
+        average_last: At the end, also validate the mean of the weights at this many last validations, and use it if it
+            is better; 0 disables this.
+        ema_decay: Validate and save an exponential moving average of the weights with this decay, at least 0 and
+            below 1; 0 disables it.
+        tensorboard: Also write events for TensorBoard.
     """
 
     steps: int | None = None
@@ -65,7 +78,7 @@ class TrainingConfig:
         _check_choice("optimizer", self.optimizer, OPTIMIZERS)
         _check_choice("best_by", self.best_by, metrics.choices())
         if (self.steps is None) == (self.minutes is None):
-            raise SettingsError("give a budget: either steps or minutes, not both")
+            raise SettingsError("give a budget: exactly one of steps and minutes")
         if self.steps is not None and self.steps < 1:
             raise SettingsError(f"steps must be at least 1, not {self.steps}")
         if self.minutes is not None and not self.minutes > 0:

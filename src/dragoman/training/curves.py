@@ -1,4 +1,4 @@
-"""What a run leaves for people to look at: the learning curves."""
+"""Learning curves of a run, drawn from its log."""
 
 import io
 import math
@@ -12,16 +12,22 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from dragoman.files import write_atomically
 from dragoman.training.events import Event, number_of, read_events, step_of
-from dragoman.training.metrics import METRICS, Line, Metric
+from dragoman.training.metrics import METRICS, CurveStyle, Metric
 
-# Told apart by the colour-blind too (Okabe and Ito 2008); metrics have their colours in their table.
+# A palette that is also distinguishable with colour blindness (Okabe and Ito 2008). The colours of metrics are in
+# their table.
 _TRAINING, _VALIDATION = "#56B4E9", "#D55E00"
 
 
 def draw_curves(log: Path, picture: Path) -> None:
-    """Draw loss, quality and learning rate over the updates as a PNG, from the events of `log`.
+    """Draw loss, metrics and learning rate over the updates as a PNG.
 
-    Raises StorageError when the log cannot be read.
+    Args:
+        log: log.jsonl of a run.
+        picture: path of the PNG to write.
+
+    Raises:
+        StorageError: if the log cannot be read.
     """
     events = read_events(log)
     steps = [event for event in events if event["event"] == "step"]
@@ -30,14 +36,14 @@ def draw_curves(log: Path, picture: Path) -> None:
     loss, quality, rate = figure.subplots(1, 3, sharex=True)
 
     _draw(loss, steps, "loss", color=_TRAINING, label="training")
-    found = _draw(loss, validations, "loss", color=_VALIDATION, label="validation", marker="o")
-    _mark(loss, min(found, key=lambda point: point[1], default=None), "lowest", ".2f", _VALIDATION)
+    points = _draw(loss, validations, "loss", color=_VALIDATION, label="validation", marker="o")
+    _mark(loss, min(points, key=lambda point: point[1], default=None), "lowest", ".2f", _VALIDATION)
     loss.set(title="Loss", ylabel="loss (nats per token)")
 
     for metric in METRICS.values():
-        if metric.line is not None:
-            _draw_metric(quality, validations, metric, metric.line)
-    quality.set(title="Translations of the validation set", ylabel="score (0 to 100)")
+        if metric.curve is not None:
+            _draw_metric(quality, validations, metric, metric.curve)
+    quality.set(title="Translations of the validation set", ylabel="metric (0 to 100)")
     quality.set_ylim(bottom=0)
 
     _draw(rate, steps, "learning_rate", color="#444444", label="learning rate")
@@ -54,49 +60,49 @@ def draw_curves(log: Path, picture: Path) -> None:
         axes.margins(y=0.12)
         if not axes.lines:
             axes.set_yticks([])
-            axes.text(0.5, 0.5, "nothing yet", transform=axes.transAxes, ha="center", color="#888888")
+            axes.text(0.5, 0.5, "no data yet", transform=axes.transAxes, ha="center", color="#888888")
         elif len(axes.lines) > 1:
             axes.legend(frameon=False)
     png = io.BytesIO()
-    figure.savefig(png, format="png", metadata={"Software": None})  # the same log, the same bytes
+    figure.savefig(png, format="png", metadata={"Software": None})  # the same log gives the same bytes
     write_atomically(picture, png.getvalue())
 
 
-def _draw_metric(axes: Axes, validations: Sequence[Event], metric: Metric, line: Line) -> None:
-    found = _draw(
+def _draw_metric(axes: Axes, validations: Sequence[Event], metric: Metric, style: CurveStyle) -> None:
+    points = _draw(
         axes,
         validations,
         metric.name,
-        color=line.color,
+        color=style.color,
         label=metric.label,
-        marker=line.marker,
-        linestyle=line.linestyle,
+        marker=style.marker,
+        linestyle=style.linestyle,
     )
-    if line.best:
-        choose = max if metric.higher_is_better else min
-        best = choose(found, key=lambda point: point[1], default=None)
-        _mark(axes, best, f"best {metric.label}", metric.format, line.color)
+    if style.mark_best:
+        best_of = max if metric.higher_is_better else min
+        best = best_of(points, key=lambda point: point[1], default=None)
+        _mark(axes, best, f"best {metric.label}", metric.format, style.color)
 
 
 def _draw(
     axes: Axes, events: Sequence[Event], key: str, *, color: str, label: str, marker: str = "", linestyle: str = "-"
 ) -> list[tuple[float, float]]:
-    """Draw one figure over the updates and return its points, if there are any."""
+    """Draw one value over the updates and return its finite points (update, value)."""
     points = [(step_of(event), number_of(event, key)) for event in events]
     finite = [point for point in points if math.isfinite(point[1])]
     if finite:
-        x, y = zip(*points, strict=True)  # with what is not finite: a gap in the line
+        x, y = zip(*points, strict=True)  # points that are not finite are gaps in the line
         axes.plot(x, y, color=color, label=label, marker=marker, linestyle=linestyle, linewidth=1.4, markersize=3.5)
     return finite
 
 
-def _mark(axes: Axes, point: tuple[float, float] | None, what: str, number: str, color: str) -> None:
-    """Mark the best point, and say in the legend what and where it is."""
+def _mark(axes: Axes, point: tuple[float, float] | None, label: str, number_format: str, color: str) -> None:
+    """Mark the best point with a star, and add its value and update to the legend."""
     if point is not None:
         axes.plot(
             *point,
             color=color,
-            label=f"{what}: {point[1]:{number}} at {point[0]:,.0f}",
+            label=f"{label}: {point[1]:{number_format}} at {point[0]:,.0f}",
             marker="*",
             markersize=13,
             markeredgecolor="white",

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: one live line, and a row for every validation."""
+"""Display of training on a terminal: a live line, and a row for every validation."""
 
 import time
 from datetime import timedelta
@@ -15,7 +15,7 @@ from dragoman.training.validation import Validation
 
 
 class Display:
-    """Shows training on a terminal; elsewhere it prints the validation rows only."""
+    """Observer that shows training on a console; without a terminal, it prints only rows and warnings."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -24,12 +24,12 @@ class Display:
         self._progress = Progress(
             TextColumn("training"),
             BarColumn(),
-            TextColumn("{task.percentage:>5.1f}%  {task.fields[figures]}"),
+            TextColumn("{task.percentage:>5.1f}%  {task.fields[values]}"),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("training", total=1.0, figures="starting")
+        self._task = self._progress.add_task("training", total=1.0, values="starting")
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -44,37 +44,37 @@ class Display:
     ) -> None:
         self._progress.stop()
 
-    def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
-        """Move the live line on."""
+    def on_step(self, step: int, progress: float, values: dict[str, float], seconds_left: float | None) -> None:
+        """Update the live line."""
         now = time.monotonic()
-        rate = figures["target_tokens"] / max(now - self._last_report, 1e-9)
+        rate = values["target_tokens"] / max(now - self._last_report, 1e-9)
         self._last_report = now
-        shown = f"update {step:,}  loss {figures['loss']:.3f}  {rate:,.0f} target tokens/s"
+        line = f"update {step:,}  loss {values['loss']:.3f}  {rate:,.0f} target tokens/s"
         if seconds_left is not None:
-            shown += f"  {timedelta(seconds=round(seconds_left))} left"
-        self._progress.update(self._task, completed=progress, figures=shown)
+            line += f"  {timedelta(seconds=round(seconds_left))} left"
+        self._progress.update(self._task, completed=progress, values=line)
 
-    def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
-        """Print a row, and two outputs to look at."""
+    def on_validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
+        """Print a row of metrics, and two example outputs."""
         values = {METRICS[name]: value for name, value in validation.values().items()}
         if not self._header_shown:
-            heads = " ".join(metric.head() for metric in values)
-            self._console.print(f"{'update':>8} {'minutes':>8} {heads}", style="bold")
+            headings = " ".join(metric.column_heading() for metric in values)
+            self._console.print(f"{'update':>8} {'minutes':>8} {headings}", style="bold")
             self._header_shown = True
-        cells = " ".join(metric.cell(value) for metric, value in values.items())
+        cells = " ".join(metric.column_value(value) for metric, value in values.items())
         self._console.print(
             f"{step:>8,} {seconds / 60:>8.1f} {cells}{'  best so far' if best else ''}", highlight=False
         )
         for sample in validation.samples[:2]:
             self._console.print(
-                Text(f"         {printable(sample.given)}  →  {printable(sample.output)}"),
+                Text(f"         {printable(sample.source)}  →  {printable(sample.output)}"),
                 style="dim",
                 overflow="ellipsis",
                 no_wrap=True,
             )
-        # Validation is not training: the rate must not count its time.
+        # The time of the validation must not count towards the rate of training.
         self._last_report = time.monotonic()
 
-    def trouble(self, step: int, message: str) -> None:
-        """Print what went wrong and was dealt with."""
+    def on_warning(self, step: int, message: str) -> None:
+        """Print a warning."""
         self._console.print(Text(f"update {step:,}: {printable(message)}"), style="yellow")

@@ -1,4 +1,4 @@
-"""What a run logs as it goes: log.jsonl."""
+"""The log of a run, log.jsonl: one event per line."""
 
 import json
 import math
@@ -16,30 +16,34 @@ _NUMBERS = {"step", "learning_rate"}
 
 
 class EventLog:
-    """Appends events to log.jsonl, one JSON object a line, each on its way to the disk at once.
+    """Writer of log.jsonl, one JSON object per line; each event is written immediately.
 
-    A line that a crash cut short is dropped when the log is opened again.
+    An incomplete last line, left by a crash, is removed when the log is opened again.
+
+    Args:
+        path: the log.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         if path.exists():
-            self._rewrite(_whole_lines(path.read_bytes()))
+            self._rewrite(_complete_lines(path.read_bytes()))
 
     def append(self, event: Mapping[str, object]) -> None:
-        """Add one event. JSON has no NaN and no infinity: they become null."""
+        """Append one event; NaN and infinity, which JSON lacks, become null."""
         plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in event.items()}
         line = json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n"
         with self.path.open("ab") as file:
             file.write(line.encode())
 
     def truncate_after(self, step: int) -> None:
-        """Drop the events that a run will log again that goes on from `step`.
+        """Remove the events that a run resumed from `step` will log again.
 
-        Those beyond it, and the validation of the average of the last checkpoints, with which a run ends.
+        These are the events of later steps, and the validation of the average of the last checkpoints, which is the
+        last event of a run.
         """
         if self.path.exists():
-            lines = _whole_lines(self.path.read_bytes())
+            lines = _complete_lines(self.path.read_bytes())
             events = [_parse(line, self.path, number) for number, line in enumerate(lines, start=1)]
             self._rewrite(
                 [
@@ -56,31 +60,32 @@ class EventLog:
 
 
 def read_events(log: Path) -> list[Event]:
-    """Read log.jsonl. A last line that a crash cut short is left out.
+    """Read log.jsonl, without an incomplete last line that a crash left.
 
-    Raises StorageError with file and line when any other line is not an event.
+    Raises:
+        StorageError: if the file cannot be read, or if another line is not an event; the message names file and line.
     """
     try:
         data = log.read_bytes()
     except OSError as error:
-        raise StorageError(f"{log}: cannot be read: {error.strerror}") from error
-    return [_parse(line, log, number) for number, line in enumerate(_whole_lines(data), start=1)]
+        raise StorageError(f"cannot read {log}: {error.strerror}") from error
+    return [_parse(line, log, number) for number, line in enumerate(_complete_lines(data), start=1)]
 
 
 def number_of(event: Event, key: str) -> float:
-    """One figure of an event; NaN where it has none."""
+    """Return a number of an event; NaN if the event lacks it."""
     value = event.get(key)
     return float(value) if isinstance(value, int | float) else math.nan
 
 
 def step_of(event: Event) -> float:
-    """The event's step; an event without one belongs to the beginning."""
+    """Return the step of an event; 0 if the event has none."""
     step = number_of(event, "step")
     return 0.0 if math.isnan(step) else step
 
 
-def _whole_lines(data: bytes) -> list[bytes]:
-    """The lines, without a last one that a crash cut: no line end, and no whole JSON object either."""
+def _complete_lines(data: bytes) -> list[bytes]:
+    """Return the lines, without a last line that has neither an end of line nor a complete JSON value."""
     *lines, last = data.split(b"\n")
     try:
         json.loads(last.decode())
@@ -95,11 +100,11 @@ def _parse(line: bytes, path: Path, number: int) -> Event:
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path}:{number}: not JSON ({error}); remove the line") from error
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-        raise StorageError(f'{path}:{number}: not an event, a JSON object with "event"; remove the line')
+        raise StorageError(f'{path}:{number}: expected an event (a JSON object with the key "event"); remove the line')
     for key, value in event.items():
         if key not in _NUMBERS and key not in METRICS:
             continue
-        fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-        if not fits or (isinstance(value, int) and abs(value) > sys.float_info.max):
-            raise StorageError(f"{path}:{number}: {key} is {value!r}, not a number; remove the line")
+        is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        if not is_number or (isinstance(value, int) and abs(value) > sys.float_info.max):
+            raise StorageError(f"{path}:{number}: expected a number for {key}, found {value!r}; remove the line")
     return event

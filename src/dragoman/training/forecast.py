@@ -1,22 +1,23 @@
-"""How long a run will still take."""
+"""Estimate of the remaining time of a run."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# Of an update, in the time before the first validation has been measured: reading and translating a token takes
-# about three times what training on it does.
+# Time of a validation per token, as a multiple of the time of an update per token: the estimate until a validation has
+# been measured.
 _VALIDATION_TOKEN = 3.0
-# The first updates compile and fill caches: they say nothing of the others.
+# The first updates compile kernels and fill caches, so they are not representative and are not measured.
 _WARM_UP = 5
 
 
 @dataclass
 class Forecast:
-    """Time left, from the pace of the updates and of the validations in this process.
+    """Estimates the remaining time from the speed of the updates and validations in this process.
 
-    validation_tokens   tokens that a validation writes
-    clock               in seconds
+    Attributes:
+        validation_tokens: tokens that a validation generates.
+        clock: returns the time in seconds.
     """
 
     validation_tokens: int
@@ -32,8 +33,13 @@ class Forecast:
     def __post_init__(self) -> None:
         self._last = self.clock()
 
-    def updated(self, progress: float, tokens: int) -> None:
-        """After an update that moved the run on by `progress`, a share of its budget."""
+    def record_update(self, progress: float, tokens: int) -> None:
+        """Record an update, immediately after it.
+
+        Args:
+            progress: fraction of the budget that the update spent.
+            tokens: target tokens of the update.
+        """
         self._updates += 1
         now = self.clock()
         if self._updates > _WARM_UP:
@@ -42,17 +48,20 @@ class Forecast:
             self._tokens += tokens
         self._last = now
 
-    def validated(self) -> None:
-        """After a validation (and the checkpoint that goes with it)."""
+    def record_validation(self) -> None:
+        """Record a validation, immediately after it and the checkpoint that follows it."""
         now = self.clock()
         self._validations += 1
         self._validation_seconds += now - self._last
         self._last = now
 
     def seconds_left(self, progress: float, validations_left: int, *, by_clock: bool) -> float | None:
-        """Seconds until the run ends; None when too little is known yet.
+        """Return the estimated seconds until the run ends; None if too few updates have been measured.
 
-        By the clock, validations are part of the budget, but for the last.
+        Args:
+            progress: spent fraction of the budget, 0 to 1.
+            validations_left: number of remaining validations.
+            by_clock: the budget is wall-clock time, which includes all validations except the last.
         """
         if self._progress <= 0 or self._tokens == 0:
             return None

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy, as a sum and a count."""
+"""Label-smoothed cross-entropy, summed over the target tokens."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -12,10 +12,10 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.packing import Layout
 
-# On a CPU: rows of the vocabulary projection that are in memory at once, and those of them that are so in float32.
-PROJECTED, CHUNK = 1024, 64
-# On a GPU, which wants few and large kernels: rows that are in memory at once.
-PROJECTED_ON_GPU = 4096
+# Rows of logits that are in memory at the same time on a CPU: in the type of the states, and converted to float32.
+CPU_BLOCK, CPU_FLOAT32_BLOCK = 1024, 64
+# Rows of logits that are in memory at the same time on a GPU, where few large kernels are faster.
+GPU_BLOCK = 4096
 
 
 def naive_loss(
@@ -24,13 +24,20 @@ def naive_loss(
     real: Bool[Tensor, "B T"],
     smoothing: float,
 ) -> tuple[Float[Tensor, ""], int]:
-    """Label-smoothed cross-entropy as written: -Σ_v q(v) log p(v), summed over the real tokens.
+    """Return the label-smoothed cross-entropy -Σ_v q(v) log p(v), summed over the real tokens.
 
-    q gives 1 - ε to the reference token and spreads ε evenly over the vocabulary (Szegedy et al. 2016,
-    section 7; ε_ls = 0.1 in Vaswani et al. 2017, section 5.4).
+    The distribution q gives 1 - ε to the reference token and distributes ε evenly over the vocabulary (Szegedy et al.
+    2016, section 7; ε_ls = 0.1 in Vaswani et al. 2017, section 5.4). This function follows the equation;
+    `label_smoothed_loss` computes the same with less memory.
+
+    Args:
+        logits: output of the model.
+        target: reference tokens.
+        real: True at tokens, False at padding.
+        smoothing: ε.
 
     Returns:
-        the sum in nats, and the number of real tokens by which to divide it, once.
+        The sum in nats, and the number of real tokens.
     """
     log_p = logits.float().log_softmax(dim=-1)
     # [B, T] -> [B, T, V]
@@ -48,24 +55,30 @@ def label_smoothed_loss(
     target: Int[Tensor, "B T"],
     smoothing: float,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """`naive_loss` of the logits rows·weightᵀ, without ever holding all the logits.
+    """Return `naive_loss` of the logits rows·weightᵀ without holding all logits in memory.
 
-    The projection, its loss and its gradients are computed some rows at a time, in autocast's type or
-    else that of `rows` (sums in float32). Padding is projected only where `rows` hold it, as on a GPU, where to find
-    out how much there is would make the host wait; it costs nothing and has no gradient.
+    The projection, its loss and its gradients are computed for a block of rows at a time, in the type of autocast if it
+    is enabled and else in the type of `rows`; sums are in float32. On a GPU, `rows` include padding, since counting it
+    would make the host wait for the device. Padding adds nothing to the loss or to the gradients.
 
     Args:
-        rows: what a model decoded, and
-        layout: the layout that they are in (`models.seq2seq.Decoded`).
+        rows: decoder states, in the layout `layout` (`models.seq2seq.Decoded`).
+        layout: layout of the rows.
+        weight: weight of the vocabulary projection.
+        target: reference tokens.
+        smoothing: ε.
+
+    Returns:
+        The sum in nats, and the number of real tokens.
     """
     if torch.is_autocast_enabled(rows.device.type):
         rows = rows.to(torch.get_autocast_dtype(rows.device.type))
     # [B, T] -> [tokens], or [B*T]
-    gold = layout.values(target)
+    reference = layout.values(target)
     blocks = (
-        partial(projected_on_cpu, target=gold)
+        partial(projected_on_cpu, target=reference)
         if layout.packed
-        else partial(projected_on_gpu, target=gold, real=layout.real.flatten())
+        else partial(projected_on_gpu, target=reference, real=layout.real.flatten())
     )
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         # [*BT, D] -> [N, D]
@@ -76,12 +89,12 @@ def label_smoothed_loss(
     return loss, layout.real.sum()
 
 
-# (rows [N, D], weight [V, D]) -> the summed loss, and its gradients by both
+# (rows [N, D], weight [V, D]) -> (summed loss [], gradient of rows [N, D], gradient of weight [V, D])
 Projected = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """Gradients are computed in the forward pass, while the logits are at hand."""
+    """Loss of the vocabulary projection whose gradients are computed in the forward pass, with the logits in memory."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, projected: Projected) -> Tensor:
@@ -93,7 +106,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         rows_gradient, weight_gradient = ctx.saved_tensors
-        # In place: nobody else has them, and they are not needed a second time.
+        # In place: these tensors are used nowhere else, and only once.
         return rows_gradient.mul_(gradient), weight_gradient.mul_(gradient), None
 
 
@@ -105,46 +118,59 @@ def projected_on_cpu(
     smoothing: float,
     training: bool,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
-    """The summed loss of the first rows, one for each target, and its gradients by rows and weight.
+    """Return the summed loss of packed rows and its gradients with respect to `rows` and `weight`.
 
-    Fresh memory is dear on a CPU (every page of it faults), so the logits live in one buffer, in which p - q takes
-    their place, and what needs float32 is done a few rows at a time in a buffer that the cache holds.
+    Allocating memory is slow on a CPU (every new page causes a page fault). Therefore, the logits of all blocks share
+    one buffer, in which their gradient p - q replaces them, and float32 is computed for a few rows at a time in a second
+    buffer that fits into the cache.
+
+    Args:
+        rows: decoder states; rows after the last target are padding.
+        weight: weight of the vocabulary projection.
+        target: reference token of each row.
+        smoothing: ε.
+        training: False: the gradients are not computed, and their contents are undefined.
+
+    Returns:
+        The summed loss in nats, and its gradients with respect to `rows` and `weight`.
     """
     vocabulary = weight.shape[0]
     projection = weight.to(rows.dtype)
     total = torch.zeros((), dtype=torch.float32, device=rows.device)
-    buffer = rows.new_empty(min(PROJECTED, len(rows)), vocabulary)
-    wide = rows.new_empty(min(CHUNK, len(rows)), vocabulary, dtype=torch.float32)
+    buffer = rows.new_empty(min(CPU_BLOCK, len(rows)), vocabulary)
+    float32_buffer = rows.new_empty(min(CPU_FLOAT32_BLOCK, len(rows)), vocabulary, dtype=torch.float32)
     rows_gradient = torch.empty_like(rows)
     weight_gradient = torch.zeros_like(weight)
-    for start in range(0, len(rows), PROJECTED):
-        projected = rows[start : start + PROJECTED]
+    for start in range(0, len(rows), CPU_BLOCK):
+        block = rows[start : start + CPU_BLOCK]
         # [P, D] x [D, V] -> [P, V]
-        logits = torch.mm(projected, projection.t(), out=buffer[: len(projected)])
-        golds = target[start : start + PROJECTED].unsqueeze(1)
-        for few, gold in zip(logits[: len(golds)].split(CHUNK), golds.split(CHUNK), strict=True):
-            total += _loss_and_difference(wide[: len(few)].copy_(few), gold, smoothing)
+        logits = torch.mm(block, projection.t(), out=buffer[: len(block)])
+        references = target[start : start + CPU_BLOCK].unsqueeze(1)
+        for part, reference in zip(
+            logits[: len(references)].split(CPU_FLOAT32_BLOCK), references.split(CPU_FLOAT32_BLOCK), strict=True
+        ):
+            total += _loss_and_difference(float32_buffer[: len(part)].copy_(part), reference, smoothing)
             if training:
-                few.copy_(wide[: len(few)])
-        logits[len(golds) :] = 0.0
+                part.copy_(float32_buffer[: len(part)])
+        logits[len(references) :] = 0.0
         if training:
             # [P, V] x [V, D] -> [P, D]
-            torch.mm(logits, projection, out=rows_gradient[start : start + PROJECTED])
+            torch.mm(logits, projection, out=rows_gradient[start : start + CPU_BLOCK])
             # [V, P] x [P, D] -> [V, D]
-            weight_gradient += logits.t() @ projected
+            weight_gradient += logits.t() @ block
     return total, rows_gradient, weight_gradient
 
 
-def _loss_and_difference(logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"], smoothing: float) -> Tensor:
-    """The summed loss of some rows; `logits` is overwritten by its gradient by the logits, p - q."""
-    expected = (1 - smoothing) * logits.gather(1, gold)
+def _loss_and_difference(logits: Float[Tensor, "C V"], reference: Int[Tensor, "C 1"], smoothing: float) -> Tensor:
+    """Return the summed loss, and replace the logits by their gradient p - q in place."""
+    expected = (1 - smoothing) * logits.gather(1, reference)
     if smoothing > 0:
         expected += smoothing * logits.mean(dim=-1, keepdim=True)
-    # log Σ exp(logits), with the largest taken out
+    # log Σ exp(logits), with the maximum subtracted from the logits against overflow
     largest = logits.amax(dim=-1, keepdim=True)
     normaliser = logits.sub_(largest).exp_().sum(dim=-1, keepdim=True)
     p = logits.div_(normaliser)
-    p.sub_(smoothing / logits.shape[-1]).scatter_add_(1, gold, torch.full_like(expected, smoothing - 1))
+    p.sub_(smoothing / logits.shape[-1]).scatter_add_(1, reference, torch.full_like(expected, smoothing - 1))
     return (largest + normaliser.log() - expected).sum()
 
 
@@ -157,34 +183,48 @@ def projected_on_gpu(
     smoothing: float,
     training: bool,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
-    """The same in few and large kernels, the elementwise ones compiled to two passes over the logits."""
+    """Return what `projected_on_cpu` returns, computed in few large kernels.
+
+    The elementwise operations are compiled to two passes over the logits.
+
+    Args:
+        rows: decoder states, padding included.
+        weight: weight of the vocabulary projection.
+        target: reference token of each row.
+        real: False at rows of padding.
+        smoothing: ε.
+        training: False: the gradients are not computed, and their contents are undefined.
+
+    Returns:
+        The summed loss in nats, and its gradients with respect to `rows` and `weight`.
+    """
     projection = weight.to(rows.dtype)
     total = torch.zeros((), dtype=torch.float32, device=rows.device)
     rows_gradient = torch.empty_like(rows)
     weight_gradient = torch.zeros_like(weight)
     difference = _compiled_difference() if rows.device.type == "cuda" else smoothed_difference
-    for start in range(0, len(rows), PROJECTED_ON_GPU):
-        some = slice(start, start + PROJECTED_ON_GPU)
+    for start in range(0, len(rows), GPU_BLOCK):
+        block = slice(start, start + GPU_BLOCK)
         # [P, D] x [D, V] -> [P, V]
-        loss, logits_gradient = difference(rows[some] @ projection.t(), target[some], real[some], smoothing)
+        loss, logits_gradient = difference(rows[block] @ projection.t(), target[block], real[block], smoothing)
         total += loss
         if training:
             # [P, V] x [V, D] -> [P, D]
-            torch.mm(logits_gradient, projection, out=rows_gradient[some])
+            torch.mm(logits_gradient, projection, out=rows_gradient[block])
             # [V, P] x [P, D] -> [V, D]
-            weight_gradient += logits_gradient.t() @ rows[some]
+            weight_gradient += logits_gradient.t() @ rows[block]
     return total, rows_gradient, weight_gradient
 
 
 def smoothed_difference(
-    logits: Float[Tensor, "P V"], gold: Int[Tensor, " P"], real: Bool[Tensor, " P"], smoothing: float
+    logits: Float[Tensor, "P V"], reference: Int[Tensor, " P"], real: Bool[Tensor, " P"], smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "P V"]]:
-    """The summed loss of the real rows and its gradient by the logits, p - q, in their type."""
+    """Return the summed loss of the real rows, and its gradient with respect to the logits, p - q, in their type."""
     vocabulary = logits.shape[1]
     log_p = logits.float().log_softmax(dim=-1)
     # [V] == [P, 1] -> [P, V]
-    is_gold = torch.arange(vocabulary, device=logits.device) == gold.unsqueeze(1)
-    q = torch.where(is_gold, 1 - smoothing + smoothing / vocabulary, smoothing / vocabulary)
+    is_reference = torch.arange(vocabulary, device=logits.device) == reference.unsqueeze(1)
+    q = torch.where(is_reference, 1 - smoothing + smoothing / vocabulary, smoothing / vocabulary)
     loss = -(q * log_p).sum(dim=-1)
     difference = torch.where(real.unsqueeze(1), log_p.exp() - q, 0.0)
     return torch.where(real, loss, 0.0).sum(), difference.to(logits.dtype)
@@ -192,5 +232,8 @@ def smoothed_difference(
 
 @cache
 def _compiled_difference() -> Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]:
-    """`smoothed_difference` in two passes over the logits; the compiler is slow to import, so only where it is used."""
+    """Return `smoothed_difference` compiled to two passes over the logits.
+
+    Cached and called on first use, since importing the compiler is slow.
+    """
     return torch.compile(smoothed_difference, dynamic=True)

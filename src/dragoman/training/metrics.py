@@ -1,8 +1,8 @@
-"""The table of metrics: what validations measure, and how each is written, shown, drawn and compared.
+"""The table of metrics: what validations measure, and how each metric is formatted, drawn and compared.
 
-The log, metrics.json, the model card, the live display, TensorBoard, the curves, the choice of the best model, early
-stopping and what `train` prints at its end are made from this table. To add a metric, add a line here, and compute it
-where an objective validates (for translation: `run/validator.py`).
+The log, metrics.json, the model card, the live display, TensorBoard, the learning curves, the selection of the best
+model, early stopping and the summary at the end of `train` all use this table. To add a metric, add a line here, and
+compute the metric where an objective validates (for translation: `run/validator.py`).
 """
 
 import math
@@ -11,31 +11,37 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """How a metric is drawn over the updates.
+class CurveStyle:
+    """Style of a metric's learning curve.
 
-    color       tells it apart for the colour-blind too (Okabe and Ito 2008)
-    best        mark its best value in the picture, and print its course at the end of a run
+    Attributes:
+        color: from a palette that is also distinguishable with colour blindness (Okabe and Ito 2008).
+        marker: marker of matplotlib.
+        linestyle: line style of matplotlib.
+        mark_best: mark the best value in the figure, and print a sparkline of the metric at the end of a run.
     """
 
     color: str
     marker: str = "o"
     linestyle: str = "-"
-    best: bool = False
+    mark_best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One figure of a validation.
+    """A metric of validations.
 
-    name                its key in log.jsonl, metrics.json and checkpoints, its value of training.best_by
-    label               its name for people
-    format              of its value
-    higher_is_better    otherwise, lower is
-    heading, width      of its column in the live display; the heading is the label unless given
-    unit                written after the value
-    from_loss           computes it from the loss; such a metric is not measured, and decides nothing
-    line                how it is drawn; None: it is not in the picture
+    Attributes:
+        name: key in log.jsonl, metrics.json and checkpoints, and value of the setting training.best_by.
+        label: name in text.
+        format: format specification of the value.
+        higher_is_better: True if a higher value is better.
+        width: width of the column in the live display, in characters.
+        heading: heading of the column; None: the label.
+        unit: text after the value.
+        from_loss: computes the metric from the loss. Such a metric is not measured and cannot be used for
+            training.best_by.
+        curve: style of the learning curve; None: the metric is not drawn.
     """
 
     name: str
@@ -46,22 +52,22 @@ class Metric:
     heading: str | None = None
     unit: str = ""
     from_loss: Callable[[float], float] | None = None
-    line: Line | None = None
+    curve: CurveStyle | None = None
 
     def text(self, value: float) -> str:
-        """Return label, value and unit, for a sentence."""
+        """Return label, value and unit, such as "BLEU 20.5"."""
         return f"{self.label} {value:{self.format}}{self.unit}"
 
-    def head(self) -> str:
-        """Return the heading of its column."""
+    def column_heading(self) -> str:
+        """Return the heading of the column, padded to its width."""
         return f"{self.heading or self.label:>{self.width}}"
 
-    def cell(self, value: float) -> str:
-        """Return the value in its column."""
+    def column_value(self, value: float) -> str:
+        """Return the value, padded to the width of the column."""
         return f"{value:>{self.width}{self.format}}"
 
-    def better(self, value: float, other: float) -> bool:
-        """Return whether `value` is an improvement on `other`."""
+    def is_better(self, value: float, other: float) -> bool:
+        """Return whether `value` is better than `other`."""
         return value > other if self.higher_is_better else value < other
 
 
@@ -71,7 +77,7 @@ def _perplexity(loss: float) -> float:
 
 LOSS = Metric(name="loss", label="loss", format=".3f", higher_is_better=False, width=7)
 
-# In the order of the log and of the columns.
+# In the order of the keys of the log and of the columns of the display.
 METRICS = {
     metric.name: metric
     for metric in (
@@ -90,7 +96,7 @@ METRICS = {
             format=".1f",
             higher_is_better=True,
             width=6,
-            line=Line(color="#0072B2", best=True),
+            curve=CurveStyle(color="#0072B2", mark_best=True),
         ),
         Metric(
             name="chrf",
@@ -98,7 +104,7 @@ METRICS = {
             format=".1f",
             higher_is_better=True,
             width=6,
-            line=Line(color="#009E73", marker="s", linestyle="--"),
+            curve=CurveStyle(color="#009E73", marker="s", linestyle="--"),
         ),
         Metric(
             name="exact_match",
@@ -114,11 +120,16 @@ METRICS = {
 
 
 def choices() -> tuple[str, ...]:
-    """Return the metrics that can decide which model is the best, by name."""
+    """Return the names of the metrics that training.best_by accepts."""
     return tuple(name for name, metric in METRICS.items() if metric.from_loss is None)
 
 
-def headline(measured: Iterable[str]) -> Metric:
-    """Return the metric whose course is printed at the end of a run: the loss when there is no other."""
+def headline_metric(measured: Iterable[str]) -> Metric:
+    """Return the metric whose sparkline is printed at the end of a run; the loss if no other metric qualifies.
+
+    Args:
+        measured: names of the measured metrics.
+    """
     names = set(measured)
-    return next((each for each in METRICS.values() if each.name in names and each.line and each.line.best), LOSS)
+    marked = (metric for metric in METRICS.values() if metric.curve is not None and metric.curve.mark_best)
+    return next((metric for metric in marked if metric.name in names), LOSS)

@@ -1,9 +1,9 @@
-"""What is trained and how it is judged: the one thing that the loop asks for batches, losses and validations.
+"""Interface of a training objective: batches, their loss, and validation.
 
-`translation_objective` is the first. Another one (language modelling, classification) is a file beside it, with its own
-batches, loss and validation; it needs no change of the loop, the checkpoints, the schedule or the display. What a
-validation needs from rooms above this one, such as translating, is given by `run`. A small one, whole, is in
-tests/unit/training/test_objective.py.
+`translation_objective` implements it for translation. Another objective (language modelling, classification) is another
+module with its own batches, loss and validation; it needs no change of the loop, the checkpoints, the schedule or the
+display. Functions of packages that `training` must not import, such as translating a validation set, are passed in by
+`run`. A small complete example is in tests/unit/training/test_objective.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ from dragoman.training.validation import Validation
 
 
 class TrainingBatch(Protocol):
-    """What every batch can do, whatever is in it."""
+    """Interface of a batch."""
 
     def to(self, device: torch.device) -> Self:
-        """Return the same batch on `device`; from pinned memory to a GPU, without waiting for the copy."""
+        """Return the batch on `device`; a copy from pinned memory to a GPU is asynchronous."""
 
     def pin_memory(self) -> Self:
-        """Return the same batch in memory that a GPU can copy from by itself."""
+        """Return the batch in pinned memory, from which a GPU can copy asynchronously."""
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -35,10 +35,11 @@ B_co = TypeVar("B_co", bound=TrainingBatch, covariant=True)
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """The loss of one batch, summed over its tokens, in nats.
+    """Loss of one batch, summed over its tokens, in nats.
 
-    loss   what is reported
-    cost   what the model adds of its own (such as pondering): trained on, not reported
+    Attributes:
+        loss: the loss, which is reported and minimised.
+        cost: additional cost of the model (such as pondering), which is minimised but not reported.
     """
 
     loss: Tensor
@@ -46,40 +47,36 @@ class BatchLoss:
 
 
 class Batches(Protocol[B_co]):
-    """The endless stream of training batches, which can be entered at any cursor."""
+    """Endless stream of training batches, which can start at any cursor."""
 
     def from_cursor(self, cursor: Cursor) -> Iterator[tuple[B_co, Cursor]]:
-        """Yield each batch with the cursor after it. The same cursor gives the same batches."""
+        """Yield each batch with the cursor after it; the same cursor always gives the same batches."""
 
     def longest(self) -> B_co:
-        """Return a batch that no other one exceeds in memory."""
+        """Return the batch that needs the most memory."""
 
 
 class Losses(Protocol[M_contra, B]):
-    """How a batch becomes a loss, and how it is split when memory does not suffice."""
+    """Computes the loss of batches, and splits batches that do not fit into memory."""
 
     def loss(self, model: M_contra, batch: B) -> BatchLoss:
-        """Return the loss of a batch on the model's device; called under autocast."""
+        """Return the loss of a batch, which is on the model's device; called under autocast."""
 
     def tokens(self, batch: B) -> int:
-        """Return the number of tokens that the loss is summed over, known without asking the device."""
+        """Return the number of tokens over which the loss is summed, without synchronising with the device."""
 
     def size(self, batch: B) -> int:
-        """Return the tokens in memory, padding included."""
+        """Return the number of tokens including padding."""
 
     def split(self, batch: B, limit: float) -> Iterator[B]:
-        """Yield the batch in pieces of at most `limit` in size, or of one example."""
+        """Yield parts of the batch, each of at most `limit` tokens including padding or of a single example."""
 
     def describe(self, batch: B) -> str:
-        """Return what a batch of one example is, for the message that it does not fit into memory."""
+        """Describe a batch of a single example, for the message that it does not fit into memory."""
 
 
 class Objective(Losses[M_contra, B], Protocol[M_contra, B]):
-    """What the loop trains.
-
-    metrics             what a validation measures beside the loss, by name in `metrics.METRICS`
-    validation_tokens   tokens that a validation writes, for the forecast of the time left
-    """
+    """Interface of a training objective: the losses above, the training batches, and validation."""
 
     @property
     def batches(self) -> Batches[B]:
@@ -87,11 +84,11 @@ class Objective(Losses[M_contra, B], Protocol[M_contra, B]):
 
     @property
     def metrics(self) -> Sequence[str]:
-        """Return the names of the metrics."""
+        """Return the names (in `metrics.METRICS`) of the metrics that a validation measures in addition to the loss."""
 
     @property
     def validation_tokens(self) -> int:
-        """Return the number of tokens."""
+        """Return the number of tokens that a validation generates, for the estimate of the remaining time."""
 
     def validate(self, model: M_contra) -> Validation:
-        """Measure a model, which is in evaluation mode."""
+        """Validate a model, which is in evaluation mode."""

@@ -1,4 +1,4 @@
-"""Batches on their way to a GPU while it works on the one before."""
+"""Prefetching of batches: they are read and copied to a GPU while it computes."""
 
 import queue
 import threading
@@ -12,15 +12,15 @@ from dragoman.data.batching import Cursor
 from dragoman.training.objective import B
 
 Item = TypeVar("Item")
-# Batches that wait: enough to bridge a long one, few enough to stay small.
+# Batches in the queue: enough to compute during the reading of a long batch, and few enough to need little memory.
 DEPTH = 4
 
 
 def on_device(stream: Iterator[tuple[B, Cursor]], device: torch.device) -> Generator[tuple[B, Cursor], None, None]:
-    """Yield the same batches, on `device`.
+    """Yield the batches of a stream on `device`.
 
-    For a GPU a thread reads them ahead into pinned memory, from where they are copied without anyone waiting. The
-    thread ends when the iterator is closed; what it raises is raised here.
+    For a GPU, a thread reads batches ahead into pinned memory, from which they are copied asynchronously. The thread
+    ends when the generator is closed; an exception in the thread is raised by the generator.
     """
     if device.type != "cuda":
         yield from ((batch.to(device), cursor) for batch, cursor in stream)
@@ -31,7 +31,7 @@ def on_device(stream: Iterator[tuple[B, Cursor]], device: torch.device) -> Gener
 
 
 def read_ahead(stream: Iterator[Item]) -> Generator[Item, None, None]:
-    """Yield the same items, read by a thread up to DEPTH ahead."""
+    """Yield the items of a stream, which a thread reads up to `DEPTH` items ahead."""
     waiting: queue.Queue[Item | BaseException | None] = queue.Queue(DEPTH)
     closed = threading.Event()
 

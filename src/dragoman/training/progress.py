@@ -1,4 +1,4 @@
-"""The state of a run: everything that changes in a run, into a checkpoint and out of it again, bit for bit."""
+"""The state of a run, which is saved to checkpoints and restored from them bit for bit."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -19,7 +19,24 @@ from dragoman.training.validation import Validation
 
 @dataclass
 class Progress:
-    """How far a run has come: everything that changes but for tensors."""
+    """Progress of a run: the part of its state that is not tensors.
+
+    Attributes:
+        step: updates made.
+        cursor: cursor of the next batch in the stream of batches.
+        seconds: time spent on training, up to the last checkpoint.
+        validations: validations made.
+        since_best: validations since the best one.
+        best: the best validation.
+        best_step: step of the best validation.
+        validated_steps: steps of all validations; the weights of the last ones may be averaged at the end.
+        loss_sum: summed loss since the last "step" event of the log, in nats.
+        tokens: target tokens since the last "step" event of the log.
+        skipped: updates that were not applied because the loss or the gradient was not finite.
+        bad_in_a_row: skipped updates since the last applied one.
+        rollbacks: number of times that the run was set back to a checkpoint.
+        finished: True if nothing is left to do: the average of the last weights has been validated.
+    """
 
     step: int = 0
     cursor: Cursor = Cursor()  # noqa: RUF009 - frozen
@@ -28,26 +45,22 @@ class Progress:
     since_best: int = 0
     best: Validation | None = None
     best_step: int = 0
-    # The weights at these steps are kept, to be averaged at the end.
     validated_steps: tuple[int, ...] = ()
-    # Since the last line of the log.
     loss_sum: float = 0.0
     tokens: int = 0
-    # Updates that were not applied, as loss or gradient were not finite; and returns to a checkpoint for that.
     skipped: int = 0
     bad_in_a_row: int = 0
     rollbacks: int = 0
-    # The average of the last weights has been tried: nothing is left to do.
     finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the progress as JSON values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**values, "cursor": asdict(self.cursor), "best": self.best and self.best.to_json()}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> "Progress":
-        """Read what `to_json` wrote."""
+        """Return the progress from the values that `to_json` returned."""
         return cls(
             **{
                 **state,
@@ -59,12 +72,14 @@ class Progress:
 
 
 class RunState:
-    """Everything that changes while a model trains. A checkpoint holds all of it.
+    """State of a run: weights, optimizers, moving average, progress, clock, and torch's random number generators.
 
-    model        its weights
-    optimizers   their state
-    average      the moving average of the weights, if the run keeps one
-    progress     all the rest, together with torch's random state and the clock
+    A checkpoint contains all of it.
+
+    Args:
+        model: the model that is trained.
+        optimizers: its optimizers.
+        average: the moving average of the weights, if the run has one.
     """
 
     def __init__(self, model: nn.Module, optimizers: Optimizers, average: MovingAverage | None) -> None:
@@ -75,15 +90,20 @@ class RunState:
         self._clock = time.monotonic()
 
     def seconds(self) -> float:
-        """Return the time spent on training, by earlier processes too."""
+        """Return the time spent on training, including earlier processes of this run."""
         return self.progress.seconds + time.monotonic() - self._clock
 
     def set_seconds(self, seconds: float) -> None:
-        """Let the clock go on from `seconds`."""
+        """Set the time spent on training, which continues to increase from this value."""
         self.progress.seconds, self._clock = seconds, time.monotonic()
 
     def save(self, checkpoints: Path, keep: Collection[int] = ()) -> None:
-        """Write a checkpoint; keep also the one before, and those of the steps `keep`."""
+        """Write a checkpoint, and remove old ones.
+
+        Args:
+            checkpoints: directory of the checkpoints.
+            keep: steps whose checkpoints are kept in addition to the two newest.
+        """
         self.set_seconds(self.seconds())
         packed = {name: pack_optimizer(optimizer) for name, optimizer in self.optimizers.named().items()}
         tensors: dict[str, Mapping[str, Tensor]] = {
@@ -98,10 +118,10 @@ class RunState:
         prune(checkpoints, keep={*keep, self.progress.step}, keep_last=2)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go back to a checkpoint.
+        """Restore the state from a checkpoint.
 
         Raises:
-            UserError: when it is of another model or of other optimizers.
+            UserError: if the checkpoint belongs to another model or to other optimizers.
         """
         device = self._device()
         tensors, state = checkpoint.tensors, checkpoint.state
@@ -128,10 +148,16 @@ class RunState:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training came to: updates made, the best validation and its step, seconds spent.
+    """Result of a training run.
 
-    skipped     updates that were not applied, as loss or gradient were not finite
-    rollbacks   returns to a checkpoint, each of which halved the learning rate
+    Attributes:
+        steps: updates made.
+        best: the best validation.
+        best_step: step of the best validation.
+        seconds: time spent on training.
+        stopped_early: True if the patience was exhausted before the budget was spent.
+        skipped: updates that were not applied because the loss or the gradient was not finite.
+        rollbacks: number of times that the run was set back to a checkpoint; each time the learning rate was halved.
     """
 
     steps: int

@@ -1,4 +1,4 @@
-"""Reports of how training goes: to the log, and to observers such as the live display and TensorBoard."""
+"""Reports of a run to its log and to observers, such as the live display and TensorBoard."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,35 +10,61 @@ from dragoman.training.validation import Validation
 
 
 class Observer(Protocol):
-    """Anything that shows or records how training goes."""
+    """Interface of a display or record of training."""
 
-    def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
-        """Called after every `loop.LOG_EVERY` updates, with their figures and the time left if it is known."""
+    def on_step(self, step: int, progress: float, values: dict[str, float], seconds_left: float | None) -> None:
+        """Called after every `loop.LOG_EVERY` updates.
 
-    def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
-        """Called after each validation; `seconds` is the time spent on training."""
+        Args:
+            step: number of updates made.
+            progress: spent fraction of the budget, 0 to 1.
+            values: loss, learning rate, target tokens and elapsed seconds.
+            seconds_left: estimated remaining time; None if it is unknown.
+        """
 
-    def trouble(self, step: int, message: str) -> None:
-        """Called when something went wrong and was dealt with."""
+    def on_validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
+        """Called after each validation.
+
+        Args:
+            step: number of updates made.
+            seconds: time spent on training.
+            validation: the result of the validation.
+            best: True if it is the best so far.
+        """
+
+    def on_warning(self, step: int, message: str) -> None:
+        """Called after each problem that training has recovered from."""
 
 
 @dataclass(frozen=True)
 class Reporter:
-    """Tells the log and every observer the same."""
+    """Passes reports to the log and to all observers.
+
+    Attributes:
+        log: the log of the run.
+        observers: receive every report.
+        state: the run.
+    """
 
     log: EventLog
     observers: Sequence[Observer]
     state: RunState
 
-    def step(self, figures: dict[str, float], spent: float, seconds_left: float | None) -> None:
-        """Report the updates since the last such report."""
+    def report_step(self, values: dict[str, float], progress: float, seconds_left: float | None) -> None:
+        """Report the updates since the previous call; see `Observer.on_step`."""
         step = self.state.progress.step
-        self.log.append({"event": "step", "step": step, **figures})
+        self.log.append({"event": "step", "step": step, **values})
         for observer in self.observers:
-            observer.step(step, spent, figures, seconds_left)
+            observer.on_step(step, progress, values, seconds_left)
 
-    def validation(self, validation: Validation, *, best: bool, of_average: bool) -> None:
-        """Report a validation: of the present weights, or of the average of the last checkpoints'."""
+    def report_validation(self, validation: Validation, *, best: bool, of_average: bool) -> None:
+        """Report a validation.
+
+        Args:
+            validation: the result of the validation.
+            best: True if it is the best so far.
+            of_average: True if the average of the last checkpoints was validated, not the current weights.
+        """
         step = self.state.progress.step
         self.log.append(
             {
@@ -46,19 +72,19 @@ class Reporter:
                 "step": step,
                 **validation.values(),
                 "elapsed": self.state.seconds(),
-                **validation.figures_to_json(),
+                **validation.token_statistics_to_json(),
                 **({"average": True} if of_average else {}),
             }
         )
         for observer in self.observers:
-            observer.validation(step, self.state.seconds(), validation, best)
+            observer.on_validation(step, self.state.seconds(), validation, best)
 
-    def trouble(self, event: str, step: int, message: str) -> None:
-        """Report what went wrong with an update, in the log too."""
+    def report_problem(self, event: str, step: int, message: str) -> None:
+        """Log a problem with an update as an event of kind `event`, and warn the observers."""
         self.log.append({"event": event, "step": step, "message": message})
-        self.tell(message)
+        self.warn(message)
 
-    def tell(self, message: str) -> None:
-        """Tell the observers what went wrong and was dealt with."""
+    def warn(self, message: str) -> None:
+        """Pass a warning to the observers; it is not logged."""
         for observer in self.observers:
-            observer.trouble(self.state.progress.step, message)
+            observer.on_warning(self.state.progress.step, message)

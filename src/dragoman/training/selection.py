@@ -1,4 +1,4 @@
-"""Validations, and the choice of the best weights."""
+"""Validation of the weights, and selection of the best ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,46 +16,55 @@ from dragoman.training.reporting import Reporter
 from dragoman.training.stopping import StopRequest
 from dragoman.training.validation import Validation
 
-# Called with the weights, their step, and how good they are.
-KeepBest = Callable[[dict[str, Tensor], int, Validation], None]
+# Called with the best weights so far, their step, and their validation.
+SaveBest = Callable[[dict[str, Tensor], int, Validation], None]
 
 
 @dataclass(frozen=True)
-class Selection(Generic[M, B]):
-    """Validates the weights, and keeps those that are the best so far by `by`."""
+class ModelSelection(Generic[M, B]):
+    """Validates the weights, and saves them when they are the best so far.
+
+    Attributes:
+        model: the model that is trained.
+        objective: validates the model.
+        state: the run.
+        metric: name of the metric by which validations are compared.
+        save_best: called with the weights after each validation that is the best so far.
+        reporter: reports every validation.
+    """
 
     model: M
     objective: Objective[M, B]
     state: RunState
-    by: str
-    keep_best: KeepBest
+    metric: str
+    save_best: SaveBest
     reporter: Reporter
 
     def validate(self, budget: Budget, stop: StopRequest) -> None:
-        """Validate the present weights, or their moving average if the run keeps one.
+        """Validate the current weights, or their moving average if the run has one.
 
         Raises:
-            BrokenOff: when a signal arrives before the validation has ended; nothing has changed then.
+            WorkInterrupted: if a signal arrives before the validation has ended; nothing has changed in this case.
         """
         progress, average = self.state.progress, self.state.average
         self.model.eval()
         if average is None:
-            with stop.breaking_off():
+            with stop.interruptible():
                 validation = self.objective.validate(self.model)
             weights = weights_of(self.model)
         else:
-            with average.swapped_in(self.model), stop.breaking_off():
+            with average.swapped_in(self.model), stop.interruptible():
                 validation = self.objective.validate(self.model)
             weights = average.weights
         progress.validations = budget.validations_passed()
         progress.validated_steps += (progress.step,)
-        self._consider(validation, weights, of_average=False)
+        self._save_if_best(validation, weights, of_average=False)
 
-    def try_average_of_last(self, checkpoints: Path, count: int, stop: StopRequest) -> None:
+    def validate_average_of_last(self, checkpoints: Path, count: int, stop: StopRequest) -> None:
         """Validate the mean of the weights at the last `count` validations.
 
         Raises:
-            BrokenOff: when a signal arrives before the validation has ended.
+            WorkInterrupted: if a signal arrives before the validation has ended.
         """
         steps = self.state.progress.validated_steps[-count:]
         if count < 2 or len(steps) < 2:
@@ -65,19 +74,19 @@ class Selection(Generic[M, B]):
         own = {name: tensor.clone() for name, tensor in weights_of(self.model).items()}
         set_weights(self.model, average, "the average of the last checkpoints")
         self.model.eval()
-        with stop.breaking_off():
+        with stop.interruptible():
             validation = self.objective.validate(self.model)
-        self._consider(validation, weights_of(self.model), of_average=True)
+        self._save_if_best(validation, weights_of(self.model), of_average=True)
         set_weights(self.model, own, "the last weights")
 
-    def _consider(self, validation: Validation, weights: dict[str, Tensor], *, of_average: bool) -> None:
-        """Keep the weights if they are the best so far, and report the validation."""
+    def _save_if_best(self, validation: Validation, weights: dict[str, Tensor], *, of_average: bool) -> None:
+        """Save the weights if they are the best so far, and report the validation."""
         progress = self.state.progress
-        best = validation.better_than(progress.best, self.by)
+        best = validation.better_than(progress.best, self.metric)
         if best:
-            # Before the checkpoint that says so: if we die between them, the same is done again.
-            self.keep_best(weights, progress.step, validation)
+            # Before the checkpoint that records it: if the process is killed between them, both are written again.
+            self.save_best(weights, progress.step, validation)
             progress.best, progress.best_step, progress.since_best = validation, progress.step, 0
         else:
             progress.since_best += 1
-        self.reporter.validation(validation, best=best, of_average=of_average)
+        self.reporter.report_validation(validation, best=best, of_average=of_average)

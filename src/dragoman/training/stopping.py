@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the update, save, then stop."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM: finish the current update, save, then stop."""
 
 import signal
 import threading
@@ -7,56 +7,67 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
-    """Training was asked to stop, and has saved its state."""
+class Stopped(Exception):  # noqa: N818 - not an error: the user requested it
+    """Training was stopped by a signal, after its state had been saved.
+
+    Args:
+        signal_number: the signal.
+        step: updates made.
+    """
 
     def __init__(self, signal_number: int, step: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name} after update {step}")
         self.signal_number = signal_number
 
 
-class BrokenOff(BaseException):
-    """A signal has arrived in work that can be broken off."""
+class WorkInterrupted(BaseException):
+    """A signal arrived inside a block that may be interrupted."""
 
 
 class StopRequest:
-    """The signal that has arrived, if any."""
+    """The stop signal that the process has received, if any.
+
+    Attributes:
+        signal_number: the signal; None if there was none.
+    """
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
-        self._breaks_off = False
+        self._interrupts = False
 
-    def arrived(self, signal_number: int) -> None:
-        """Note a signal.
+    def receive(self, signal_number: int) -> None:
+        """Record a signal.
 
         Raises:
-            BrokenOff: inside `breaking_off`.
+            WorkInterrupted: inside an `interruptible` block.
         """
         self.signal_number = signal_number
-        if self._breaks_off:
-            raise BrokenOff
+        if self._interrupts:
+            raise WorkInterrupted
 
     @contextmanager
-    def breaking_off(self) -> Iterator[None]:
-        """Let a signal break the block off, which must change nothing; also one that has arrived before.
+    def interruptible(self) -> Iterator[None]:
+        """Interrupt the block when a signal arrives, or at once if one has already arrived.
+
+        The block must not change any state.
 
         Raises:
-            BrokenOff: when there was a signal.
+            WorkInterrupted: if there was a signal.
         """
-        self._breaks_off = True
+        self._interrupts = True
         try:
             if self.signal_number is not None:
-                raise BrokenOff
+                raise WorkInterrupted
             yield
         finally:
-            self._breaks_off = False
+            self._interrupts = False
 
 
 @contextmanager
-def stop_requests() -> Iterator[StopRequest]:
-    """Note the first SIGINT or SIGTERM instead of dying of it; a second one ends the process as usual.
+def catch_stop_signals() -> Iterator[StopRequest]:
+    """Record the first SIGINT or SIGTERM inside the block; a second one ends the process as usual.
 
-    Signals reach the main thread only: elsewhere nothing is caught.
+    Only the main thread receives signals. In another thread, no signal is recorded.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -65,15 +76,15 @@ def stop_requests() -> Iterator[StopRequest]:
     caught = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.getsignal(number) for number in caught}
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        for each in caught:
-            signal.signal(each, previous[each])
-        request.arrived(number)
+    def record(number: int, _frame: FrameType | None) -> None:
+        for caught_number in caught:
+            signal.signal(caught_number, previous[caught_number])
+        request.receive(number)
 
     for number in caught:
-        # What whoever started the process had it ignore stays ignored.
+        # A signal that the parent process set to be ignored (as nohup does) stays ignored.
         if previous[number] != signal.SIG_IGN:
-            signal.signal(number, note)
+            signal.signal(number, record)
     try:
         yield request
     finally:

@@ -1,4 +1,4 @@
-"""The endless stream of training batches, which can be entered at any cursor."""
+"""The endless stream of training batches, which can start at any cursor."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,18 +10,23 @@ from dragoman.data.batching import Batch, BatchingConfig, Cursor, batches, colla
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.text.tokenizer import Tokenizer
 
-# Batches are read from all over the file: after so many, the pages that they touched are given back.
+# Number of batches after which mapped pages are released; batches are read from all parts of the file.
 RELEASE_EVERY = 10
-# Pairs whose lengths are compared at once.
+# Number of pairs whose lengths are compared at the same time.
 AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
 class BatchStream:
-    """Batches of a prepared corpus: a pure function of the seed and the cursor.
+    """Stream of batches of a prepared corpus; its batches depend only on the seed and the cursor.
 
-    sampling_alpha   0: the best segmentation, as prepared; above: segmentations are sampled anew for
-                     every batch with this smoothing (subword regularisation, Kudo 2018)
+    Attributes:
+        corpus: the training pairs.
+        tokenizer: tokenizer of the corpus.
+        batching: settings of the batches.
+        seed: seed of the order of batches and of subword sampling.
+        sampling_alpha: α of subword regularisation (Kudo 2018), with which segmentations are sampled again for every
+            batch; 0: use the best segmentation, as prepared.
     """
 
     corpus: PreparedCorpus
@@ -31,22 +36,22 @@ class BatchStream:
     sampling_alpha: float = 0.0
 
     def longest(self) -> Batch:
-        """A batch of the longest pairs, as many as the budget allows: none takes more memory."""
+        """Return a batch of as many of the longest pairs as fit into `batch_tokens`; it needs the most memory."""
         sides = self.corpus.source_lengths, self.corpus.target_lengths
         longest = max(int(side.max()) for side in sides)
         rows = max(1, self.batching.batch_tokens // (longest + 1))
-        # Some at a time: numbers for ten million pairs at once are 160 MB.
+        # In blocks: the arrays for ten million pairs at the same time would take 160 MB.
         candidates = np.empty(0, dtype=np.int64)
         for start in range(0, len(self.corpus), AT_ONCE):
-            some = np.arange(start, min(start + AT_ONCE, len(self.corpus)))
-            candidates = np.concatenate((candidates, some))
+            block = np.arange(start, min(start + AT_ONCE, len(self.corpus)))
+            candidates = np.concatenate((candidates, block))
             lengths = np.maximum(*(side[candidates] for side in sides))
             candidates = candidates[np.argpartition(-lengths, min(rows, len(lengths)) - 1)[:rows]]
-        chosen = candidates.tolist()
-        return collate([self.corpus.source(row) for row in chosen], [self.corpus.target(row) for row in chosen])
+        pairs = candidates.tolist()
+        return collate([self.corpus.source(pair) for pair in pairs], [self.corpus.target(pair) for pair in pairs])
 
     def from_cursor(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
-        """Yield each batch with the cursor that stands after it."""
+        """Yield each batch with the cursor after it."""
         lengths = (self.corpus.source_lengths, self.corpus.target_lengths)
         for number, (following, rows) in enumerate(batches(*lengths, self.batching, self.seed, cursor)):
             if number % RELEASE_EVERY == 0:
@@ -54,9 +59,9 @@ class BatchStream:
             sources = [self.corpus.source(int(row)).tolist() for row in rows]
             targets = [self.corpus.target(int(row)).tolist() for row in rows]
             if self.sampling_alpha > 0:
-                # The seed belongs to the place in the stream, so that a resumed run draws the same.
-                place = f"{self.seed} {following}".encode()
-                seed = int.from_bytes(hashlib.sha256(place).digest()[:4], "big")
+                # The seed depends on the cursor, so that a resumed run samples the same segmentations.
+                key = f"{self.seed} {following}".encode()
+                seed = int.from_bytes(hashlib.sha256(key).digest()[:4], "big")
                 tokenizer = self.tokenizer
                 yield (
                     collate(

@@ -1,4 +1,4 @@
-"""Events for TensorBoard, an optional extra."""
+"""Events for TensorBoard, which is an optional dependency."""
 
 from pathlib import Path
 
@@ -7,10 +7,13 @@ from dragoman.training.validation import Validation
 
 
 class TensorBoard:
-    """Writes every log line as scalars into `directory`.
+    """Observer that writes events for TensorBoard.
+
+    Args:
+        directory: directory for the event files.
 
     Raises:
-        SettingsError: when tensorboard is not installed.
+        SettingsError: if tensorboard is not installed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -22,20 +25,20 @@ class TensorBoard:
             ) from None
         self._writer = SummaryWriter(str(directory))
 
-    def step(self, step: int, progress: float, figures: dict[str, float], seconds_left: float | None) -> None:
-        """Write the figures of LOG_EVERY updates."""
-        for name, value in figures.items():
+    def on_step(self, step: int, progress: float, values: dict[str, float], seconds_left: float | None) -> None:
+        """Write the values as scalars."""
+        for name, value in values.items():
             self._writer.add_scalar(f"training/{name}", value, step)
 
-    def validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
-        """Write a validation, with its samples as text."""
+    def on_validation(self, step: int, seconds: float, validation: Validation, best: bool) -> None:
+        """Write the metrics of a validation as scalars, and its samples as text."""
         for name, value in validation.values().items():
             self._writer.add_scalar(f"validation/{name}", value, step)
         for number, sample in enumerate(validation.samples):
-            text = f"{sample.given}\n\n→ {sample.output}\n\n({sample.expected})"
+            text = f"{sample.source}\n\n→ {sample.output}\n\n({sample.reference})"
             self._writer.add_text(f"sample/{number}", text, step)
         self._writer.flush()
 
-    def trouble(self, step: int, message: str) -> None:
-        """Write what went wrong, as text."""
-        self._writer.add_text("trouble", message, step)
+    def on_warning(self, step: int, message: str) -> None:
+        """Write a warning as text."""
+        self._writer.add_text("warning", message, step)

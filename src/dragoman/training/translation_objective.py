@@ -1,6 +1,6 @@
-"""The objective of translating: label-smoothed cross-entropy of the target, judged by what the model translates.
+"""The training objective of translation: label-smoothed cross-entropy of the target tokens.
 
-Every call of a model and of its loss in training is in this file.
+All calls of a model and of its loss during training are in this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,15 +20,16 @@ from dragoman.training.validation import Validation
 
 @dataclass(frozen=True)
 class TranslationLosses:
-    """The loss of pairs.
+    """Loss of batches of translation pairs.
 
-    smoothing   ε_ls (section 5.4)
+    Attributes:
+        smoothing: ε_ls of label smoothing ("Attention Is All You Need", section 5.4).
     """
 
     smoothing: float
 
     def loss(self, model: Seq2Seq, batch: Batch) -> BatchLoss:
-        """Return the smoothed loss, and the cost of the model's own."""
+        """Return the label-smoothed loss and the additional cost of the model."""
         decoded, loss = _decoded_with_loss(model, batch, self.smoothing)
         return BatchLoss(loss, decoded.cost)
 
@@ -37,11 +38,11 @@ class TranslationLosses:
         return batch.target_tokens
 
     def size(self, batch: Batch) -> int:
-        """Return the padded tokens: rows times the longer side."""
+        """Return the number of padded tokens: the rows times the length of the longer side."""
         return len(batch.source) * max(batch.source.shape[1], batch.target_in.shape[1])
 
     def split(self, batch: Batch, limit: float) -> Iterator[Batch]:
-        """Yield the batch in pieces of at most `limit` padded tokens (or of one row)."""
+        """Yield parts of the batch, each of at most `limit` padded tokens or of a single row."""
         rows = max(1, int(min(len(batch.source), limit * len(batch.source) / self.size(batch))))
         if rows == len(batch.source):
             yield batch
@@ -55,18 +56,20 @@ class TranslationLosses:
             yield replace(batch, **part, target_tokens=int(part["target_mask"].sum()))
 
     def describe(self, batch: Batch) -> str:
-        """Return the lengths of a single pair."""
+        """Describe a batch of a single pair by its lengths."""
         return f"a single pair of {batch.source.shape[1]} and {batch.target_in.shape[1]} subwords"
 
 
 @dataclass(frozen=True)
 class TranslationObjective(TranslationLosses):
-    """Translation.
+    """Training objective of translation.
 
-    batches             the training pairs
-    validator           measures a model by what it translates: given by `run`, as training cannot translate
-    metrics             what the validator measures beside the loss
-    validation_tokens   target tokens that a validation translates
+    Attributes:
+        batches: the training batches.
+        validator: validates a model by its translations. It is passed in by `run`, since `training` must not import
+            `translation`.
+        metrics: names of the metrics that the validator measures in addition to the loss.
+        validation_tokens: target tokens that a validation generates.
     """
 
     batches: Batches[Batch]
@@ -75,7 +78,7 @@ class TranslationObjective(TranslationLosses):
     validation_tokens: int = 0
 
     def validate(self, model: Seq2Seq) -> Validation:
-        """Measure a model, which is in evaluation mode."""
+        """Validate a model, which is in evaluation mode."""
         return self.validator(model)
 
 
@@ -87,7 +90,7 @@ def _decoded_with_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> tuple[
 
 @torch.inference_mode()
 def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, device: torch.device) -> float:
-    """Return the cross-entropy in nats per target token, without smoothing and without dropout."""
+    """Return the mean cross-entropy in nats per target token, without label smoothing and without dropout."""
     was_training = model.training
     model.eval()
     total, count = torch.zeros((), dtype=torch.float64, device=device), 0
@@ -104,7 +107,7 @@ def mean_loss(model: Seq2Seq, batches: Iterable[Batch], precision: Precision, de
 def token_statistics_of(
     model: Seq2Seq, batches: Iterable[Batch], precision: Precision, device: torch.device
 ) -> dict[str, TokenStatistic]:
-    """Return what the model reports of the tokens of all batches, by name."""
+    """Return the token statistics of a model over all batches, by name (see `Seq2Seq.token_statistics`)."""
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         return summarise(
             model.token_statistics(batch.source, batch.source_mask, batch.target_in, batch.target_mask)

@@ -1,4 +1,4 @@
-"""How good a model is on the validation set."""
+"""The result of a validation."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -7,44 +7,54 @@ from typing import Any, NamedTuple
 from dragoman.models.token_statistics import TokenStatistic
 from dragoman.training.metrics import LOSS, METRICS
 
+# Key of the token statistics in JSON, and the key that earlier versions wrote.
+_STATISTICS, _EARLIER_STATISTICS = "token_statistics", "figures"
+
 
 class Sample(NamedTuple):
-    """One example to look at: what the model was given, what was expected, what it wrote."""
+    """An example of the model's output.
 
-    given: str
-    expected: str
+    Attributes:
+        source: input of the model.
+        reference: expected output.
+        output: output of the model.
+    """
+
+    source: str
+    reference: str
     output: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """What a validation found.
+    """Result of a validation.
 
-    loss      nats per token, without smoothing
-    scores    the other metrics that were measured, by their names in `metrics.METRICS`
-    samples   outputs to look at
-    figures   what the model reports of its own, by name; see `Seq2Seq.token_statistics`
+    Attributes:
+        loss: nats per token, without label smoothing.
+        metrics: the other measured metrics, by their names in `training.metrics.METRICS`.
+        samples: examples of the model's output.
+        token_statistics: statistics that the model reports about tokens, by name; see `Seq2Seq.token_statistics`.
     """
 
     loss: float
-    scores: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
-    figures: Mapping[str, TokenStatistic] = field(default_factory=dict)
+    token_statistics: Mapping[str, TokenStatistic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert self.scores.keys() <= METRICS.keys() - {LOSS.name}, f"add {set(self.scores)} to the table of metrics"
+        assert self.metrics.keys() <= METRICS.keys() - {LOSS.name}, f"add {set(self.metrics)} to the table of metrics"
 
     def __getitem__(self, name: str) -> float:
         """Return the value of a metric.
 
         Raises:
-            KeyError: when it has not been measured.
+            KeyError: if the metric was not measured.
         """
         return self.values()[name]
 
     def values(self) -> dict[str, float]:
-        """Return every metric by name, in the order of the table."""
-        measured = {LOSS.name: self.loss, **self.scores}
+        """Return all metrics by name, in the order of the table."""
+        measured = {LOSS.name: self.loss, **self.metrics}
         values = {}
         for name, metric in METRICS.items():
             if metric.from_loss is not None:
@@ -54,37 +64,43 @@ class Validation:
         return values
 
     def sentence(self) -> str:
-        """Return the scores, and what says the same as the loss, with their labels: "BLEU 20.5, perplexity 12.00"."""
+        """Return all metrics but the loss with their labels, such as "BLEU 20.5, perplexity 12.00"."""
         values = {METRICS[name]: value for name, value in self.values().items() if name != LOSS.name}
-        # Python sorts stably: what is computed from the loss comes last.
+        # The sort is stable: only metrics that are computed from the loss move to the end.
         ordered = sorted(values, key=lambda metric: metric.from_loss is not None)
         return ", ".join(metric.text(values[metric]) for metric in ordered)
 
-    def better_than(self, other: "Validation | None", by: str) -> bool:
-        """Return whether this is an improvement by the metric `by`; the loss decides between equal values."""
+    def better_than(self, other: "Validation | None", metric: str) -> bool:
+        """Return whether this validation is better than another one.
+
+        Args:
+            other: the other validation; None counts as worse.
+            metric: name of the metric to compare. If its values are equal, the loss is compared.
+        """
         if other is None:
             return True
-        if self[by] != other[by]:
-            return METRICS[by].better(self[by], other[by])
-        # BLEU of outputs shorter than four words is always 0.
-        return LOSS.better(self.loss, other.loss)
+        if self[metric] != other[metric]:
+            return METRICS[metric].is_better(self[metric], other[metric])
+        # Equal values are common: BLEU of outputs shorter than four words is always 0.
+        return LOSS.is_better(self.loss, other.loss)
 
-    def figures_to_json(self) -> dict[str, object]:
-        """Return {"figures": ...} for logs and metrics; {} when the model has none."""
-        figures = {name: figure.to_json() for name, figure in self.figures.items()}
-        return {"figures": figures} if figures else {}
+    def token_statistics_to_json(self) -> dict[str, object]:
+        """Return {"token_statistics": ...} for logs and metrics.json; {} if there are none."""
+        statistics = {name: statistic.to_json() for name, statistic in self.token_statistics.items()}
+        return {_STATISTICS: statistics} if statistics else {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values, for a checkpoint."""
-        figures = {name: asdict(figure) for name, figure in self.figures.items()}
-        return {LOSS.name: self.loss, **self.scores, "samples": self.samples, "figures": figures}
+        """Return the validation as JSON values, for a checkpoint."""
+        statistics = {name: asdict(statistic) for name, statistic in self.token_statistics.items()}
+        return {LOSS.name: self.loss, **self.metrics, "samples": self.samples, _STATISTICS: statistics}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> "Validation":
-        """Read what `to_json` wrote; earlier versions wrote no figures, and fewer metrics."""
+        """Return the validation from values that `to_json` of this or an earlier version returned."""
+        statistics = state.get(_STATISTICS, state.get(_EARLIER_STATISTICS, {}))
         return cls(
             loss=state[LOSS.name],
-            scores={name: value for name, value in state.items() if name in METRICS and name != LOSS.name},
+            metrics={name: value for name, value in state.items() if name in METRICS and name != LOSS.name},
             samples=tuple(Sample(*sample) for sample in state["samples"]),
-            figures={name: TokenStatistic(**figure) for name, figure in state.get("figures", {}).items()},
+            token_statistics={name: TokenStatistic(**values) for name, values in statistics.items()},
         )

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dragoman.comparison.compare import Comparison, compare, variant_settings
-from dragoman.comparison.matching import matched, parameter_count, with_width
+from dragoman.comparison.matching import count_parameters, matched, with_width
 from dragoman.comparison.report import markdown, page, write_report
 from dragoman.comparison.studies import STUDIES, Study, Variant, study_named
-from dragoman.comparison.trial import Point, Result, find_result, learning_curve, training_speed
+from dragoman.comparison.trial import Point, TrialResult, find_result, learning_curve, training_speed
 from dragoman.errors import SettingsError, UserError
 from dragoman.models.registry import ARCHITECTURES, architecture_of, preset
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
@@ -53,7 +53,7 @@ def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_
     for key, value in variant.model.items():
         assert getattr(built, key) == value
     if study.matched:
-        assert parameter_count(built) == pytest.approx(parameter_count(plan.model), rel=0.05)
+        assert count_parameters(built) == pytest.approx(count_parameters(plan.model), rel=0.05)
     assert config.schedule.peak_learning_rate == variant.rate * 0.001
     # All else is the reference's.
     assert (
@@ -89,15 +89,15 @@ def test_an_unknown_study_names_those_that_there_are() -> None:
 def test_widths_are_matched_as_near_as_steps_of_eight_allow(architecture: str, parameters: int) -> None:
     config = preset("tiny", 1000, 1000, joint=True, architecture=architecture)
     found = matched(config, parameters)
-    error = abs(parameter_count(found) - parameters)
+    error = abs(count_parameters(found) - parameters)
     for neighbour in (found.d_model - 8, found.d_model + 8):
-        assert error <= abs(parameter_count(with_width(config, neighbour)) - parameters)
+        assert error <= abs(count_parameters(with_width(config, neighbour)) - parameters)
 
 
 def test_parameters_are_counted_once() -> None:
     tied = preset("tiny", 1000, 1000, joint=True)
     untied = dataclasses.replace(tied, tied_embeddings="none")
-    assert parameter_count(untied) - parameter_count(tied) == 2 * 1000 * 64
+    assert count_parameters(untied) - count_parameters(tied) == 2 * 1000 * 64
 
 
 EVENTS: list[Event] = [
@@ -125,8 +125,8 @@ def test_the_speed_leaves_validations_out() -> None:
     assert training_speed(EVENTS[:1]) == 0.0
 
 
-def result(name: str, updates: int = 100) -> Result:
-    return Result(
+def result(name: str, updates: int = 100) -> TrialResult:
+    return TrialResult(
         name=name,
         architecture="transformer",
         shape="3 layers",

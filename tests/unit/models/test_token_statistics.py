@@ -69,7 +69,7 @@ def test_nan_and_infinity_become_null() -> None:
 def test_a_model_without_statistics() -> None:
     assert random_translator().token_statistics(PAIRS) == {}
     assert random_translator().token_statistics([]) == {}
-    assert Validation(loss=1.0, scores={"bleu": 2.0}).figures_to_json() == {}
+    assert Validation(loss=1.0, metrics={"bleu": 2.0}).token_statistics_to_json() == {}
 
 
 @pytest.mark.usefixtures("reporting")
@@ -83,25 +83,27 @@ def test_a_translator_reports_statistics() -> None:
 def test_a_validator_reports_statistics() -> None:
     validator = Validator(PAIRS, tokenizer(), max_length=100, batch_tokens=40, precision="fp32")
     (model,) = random_models(1)
-    assert plain(dict(validator(model).figures)) == expected()
+    assert plain(dict(validator(model).token_statistics)) == expected()
 
 
 def test_progress_saves_statistics_and_reads_earlier_versions() -> None:
     figures = {"encoder steps": TokenStatistic(mean=2.5, maximum=6.0)}
     scores = {"bleu": 2.0, "chrf": 3.0, "exact_match": 4.0}
     samples = (Sample("a", "b", "c"),)
-    progress = Progress(best=Validation(loss=1.0, scores=scores, samples=samples, figures=figures))
+    progress = Progress(best=Validation(loss=1.0, metrics=scores, samples=samples, token_statistics=figures))
     state = json.loads(json.dumps(progress.to_json()))
     assert Progress.from_json(state) == progress
-    # The format must stay that of the first version that wrote it.
     assert state["best"] == {
         "loss": 1.0,
         **scores,
         "samples": [["a", "b", "c"]],
-        "figures": {"encoder steps": {"mean": 2.5, "maximum": 6.0}},
+        "token_statistics": {"encoder steps": {"mean": 2.5, "maximum": 6.0}},
     }
+    # Earlier versions used another key; still earlier ones had neither statistics nor exact matches.
+    state["best"]["figures"] = state["best"].pop("token_statistics")
+    assert Progress.from_json(state) == progress
     del state["best"]["figures"], state["best"]["exact_match"], scores["exact_match"]
-    assert Progress.from_json(state).best == Validation(loss=1.0, scores=scores, samples=samples)
+    assert Progress.from_json(state).best == Validation(loss=1.0, metrics=scores, samples=samples)
 
 
 @pytest.mark.usefixtures("reporting")
@@ -110,13 +112,13 @@ def test_a_run_logs_and_saves_statistics(tmp_path: Path) -> None:
     corpus, held_out = write_tsv(tmp_path / "a.tsv", training[:200]), write_tsv(tmp_path / "b.tsv", validation[:9])
     settings = {**TINY_RUN, "training": {"steps": 4, "validations": 2}}
     best = train([str(corpus)], tmp_path / "model", validation=str(held_out), settings=settings).best
-    assert best.figures.keys() == {"source length", "one"}
+    assert best.token_statistics.keys() == {"source length", "one"}
     events = [event for event in read_events(tmp_path / "model/run/log.jsonl") if event["event"] == "validation"]
     assert len(events) >= 2
-    as_json = best.figures_to_json()["figures"]
-    assert [event["figures"] for event in events] == [as_json] * len(events)
+    as_json = best.token_statistics_to_json()["token_statistics"]
+    assert [event["token_statistics"] for event in events] == [as_json] * len(events)
     metrics = json.loads((tmp_path / "model/metrics.json").read_text())
-    assert metrics["validation"]["figures"] == as_json
-    length = best.figures["source length"]
+    assert metrics["validation"]["token_statistics"] == as_json
+    length = best.token_statistics["source length"]
     card = (tmp_path / "model/README.md").read_text()
     assert f"\n| source length (validation) | mean {length.mean:.2f}, at most {length.maximum:g} |\n" in card

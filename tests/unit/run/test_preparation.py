@@ -1,4 +1,4 @@
-"""Corpora to clean text on disk: what the model is trained on is cleaned as what it will translate."""
+"""Clean text on disk: training text is cleaned in the same way as text to translate."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from dragoman.run.config import DataConfig
 from dragoman.run.preparation import VALIDATION_TEXT, CleanText, read_clean_text, write_clean_text
 from dragoman.text.lines import clean_line, read_line
 
-USUAL = [(f"the {word} lamp", f"die {word} Lampe") for word in ("red", "blue", "für", "開", "a\u00a0b", "1 000")]
-UNUSUAL = [(" outer\u00a0", "außen "), ("two\u2028lines", "zwei\u2029Zeilen"), ("unit\u3000", "\u2003Einheit")]
+UNCHANGED = [(f"the {word} lamp", f"die {word} Lampe") for word in ("red", "blue", "für", "開", "a\u00a0b", "1 000")]
+CHANGED = [(" outer\u00a0", "außen "), ("two\u2028lines", "zwei\u2029Zeilen"), ("unit\u3000", "\u2003Einheit")]
 
 
 def write(path: Path, pairs: list[tuple[str, str]]) -> str:
@@ -30,25 +30,27 @@ def cleaned(corpus: str, validation: str | None, directory: Path, share: float =
     return write_clean_text([corpus], validation, CleaningConfig(), data, directory, console)
 
 
-def test_a_usual_corpus_stays_as_it_is(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "a.tsv", USUAL)
+def test_text_without_unusual_characters_is_unchanged(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", UNCHANGED)
     text = cleaned(corpus, corpus, tmp_path / "text")
-    assert list(read_clean_text(text.training)) == [Pair(*pair) for pair in USUAL]
-    assert list(read_clean_text(tmp_path / "text" / VALIDATION_TEXT)) == [Pair(*pair) for pair in USUAL]
+    assert list(read_clean_text(text.training)) == [Pair(*pair) for pair in UNCHANGED]
+    assert list(read_clean_text(tmp_path / "text" / VALIDATION_TEXT)) == [Pair(*pair) for pair in UNCHANGED]
 
 
-def test_lines_are_cleaned_as_those_to_translate(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "a.tsv", UNUSUAL)
+def test_lines_are_cleaned_in_the_same_way_as_lines_to_translate(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "a.tsv", CHANGED)
     text = cleaned(corpus, corpus, tmp_path / "text")
-    expected = [Pair(*(read_line(side)[0] for side in pair)) for pair in UNUSUAL]
+    expected = [Pair(*(read_line(side)[0] for side in pair)) for pair in CHANGED]
     assert expected == [("outer", "außen"), ("two lines", "zwei Zeilen"), ("unit", "Einheit")]
     for written in (text.training, tmp_path / "text" / VALIDATION_TEXT):
         assert list(read_clean_text(written)) == expected
 
 
-def test_what_is_left_out_is_decided_before(tmp_path: Path) -> None:
-    """So the report is that of the rules, and no pair is left out for what cleaning its lines makes of it."""
-    corpus = write(tmp_path / "a.tsv", [*USUAL, ("same", "gleich"), ("same ", "gleich"), (" ", "leer"), *USUAL[:2]])
+def test_pairs_are_removed_by_their_lines_before_cleaning(tmp_path: Path) -> None:
+    """Pairs that become equal when their lines are cleaned are kept, and the report counts the original pairs."""
+    corpus = write(
+        tmp_path / "a.tsv", [*UNCHANGED, ("same", "gleich"), ("same ", "gleich"), (" ", "leer"), *UNCHANGED[:2]]
+    )
     text = cleaned(corpus, corpus, tmp_path / "text")
     report = CleaningReport()
     kept = list(clean(read_corpora([parse_corpus(corpus)]), CleaningConfig(), report))
@@ -57,7 +59,7 @@ def test_what_is_left_out_is_decided_before(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet="ab\u00a0\u3000. \u2028\x85\n\0"))
-def test_validation_is_split_off_alike_before_and_after(source: str) -> None:
+def test_cleaning_a_line_does_not_change_whether_it_is_held_out(source: str) -> None:
     assert fold(clean_line(source)) == fold(source)
 
 

@@ -1,4 +1,4 @@
-"""What `train` says at its end: made from the table of metrics and the log."""
+"""The summary at the end of `dragoman train`."""
 
 import math
 from dataclasses import replace
@@ -11,8 +11,8 @@ from dragoman.training.events import EventLog
 from dragoman.training.progress import Outcome
 from dragoman.training.validation import Validation
 
-BEST = Validation(loss=2.0, scores={"bleu": 21.04, "chrf": 40.0, "exact_match": 12.5})
-OUTCOME = Outcome(steps=1200, best=BEST, best_step=800, seconds=150.0, stopped_early=False)
+BEST = Validation(loss=2.0, metrics={"bleu": 21.04, "chrf": 40.0, "exact_match": 12.5})
+RESULT = Outcome(steps=1200, best=BEST, best_step=800, seconds=150.0, stopped_early=False)
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def out(tmp_path: Path) -> Path:
     log.append({"event": "step", "step": 10, "loss": 5.0})
     for step, bleu in ((400, 10.0), (800, 21.04), (1200, math.nan)):
         log.append(
-            {"event": "validation", "step": step, **replace(BEST, scores={**BEST.scores, "bleu": bleu}).values()}
+            {"event": "validation", "step": step, **replace(BEST, metrics={**BEST.metrics, "bleu": bleu}).values()}
         )
     return tmp_path
 
 
-def test_the_end_of_a_run_is_told_word_for_word(out: Path) -> None:
-    assert closing(OUTCOME, out) == (
+def test_the_summary_word_for_word(out: Path) -> None:
+    assert closing(RESULT, out) == (
         "trained 1,200 updates in 2.5 minutes\n"
         "best at update 800: validation BLEU 21.0, chrF 40.0, exact match 12.5 %, perplexity 7.39\n"
         f"model:  {out}\n"
@@ -41,20 +41,26 @@ def test_the_end_of_a_run_is_told_word_for_word(out: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"stopped_early": True}, "trained 1,200 updates in 2.5 minutes, stopped early: no better for a while"),
-        ({"skipped": 2}, "trained 1,200 updates in 2.5 minutes; 2 updates not applied, as they were not finite"),
+        (
+            {"stopped_early": True},
+            "trained 1,200 updates in 2.5 minutes; stopped early, as validations no longer improved",
+        ),
+        (
+            {"skipped": 2},
+            "trained 1,200 updates in 2.5 minutes; updates not applied because they were not finite: 2",
+        ),
         (
             {"skipped": 3, "rollbacks": 1},
-            "trained 1,200 updates in 2.5 minutes; 3 updates not applied, as they were not finite, "
-            "1 returns to a checkpoint",
+            "trained 1,200 updates in 2.5 minutes; updates not applied because they were not finite: 3; "
+            "rollbacks to a checkpoint: 1",
         ),
     ],
 )
-def test_what_went_wrong_is_told(out: Path, changes: dict[str, int], line: str) -> None:
-    assert closing(replace(OUTCOME, **changes), out).splitlines()[0] == line  # type: ignore[arg-type]
+def test_problems_are_in_the_first_line(out: Path, changes: dict[str, int], line: str) -> None:
+    assert closing(replace(RESULT, **changes), out).splitlines()[0] == line  # type: ignore[arg-type]
 
 
-def test_without_a_score_the_loss_is_drawn(out: Path) -> None:
-    told = closing(replace(OUTCOME, best=Validation(loss=1.0)), out)
-    assert "validation perplexity 2.72\n" in told
-    assert "curves.png   loss ▁▁▁\n" in told
+def test_the_sparkline_shows_the_loss_if_there_is_no_other_metric(out: Path) -> None:
+    summary = closing(replace(RESULT, best=Validation(loss=1.0)), out)
+    assert "validation perplexity 2.72\n" in summary
+    assert "curves.png   loss ▁▁▁\n" in summary

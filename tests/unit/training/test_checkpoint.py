@@ -1,4 +1,4 @@
-"""Checkpoints: whatever happens while one is written, the one before is good; damage is always seen."""
+"""Checkpoints: an interrupted save never destroys the previous checkpoint, and damage is always detected."""
 
 import errno
 import io
@@ -46,7 +46,7 @@ def save_small(root: Path, step: int, value: float | None = None) -> Path:
     return save_checkpoint(root, step, tensors, {"patience": 2, "name": "ü", "step_of_state": step})
 
 
-def assert_whole(checkpoint: Checkpoint | None, step: int, value: float | None = None) -> None:
+def assert_intact(checkpoint: Checkpoint | None, step: int, value: float | None = None) -> None:
     assert checkpoint is not None
     assert checkpoint.step == step
     assert checkpoint.state == {"patience": 2, "name": "ü", "step_of_state": step}
@@ -56,7 +56,7 @@ def assert_whole(checkpoint: Checkpoint | None, step: int, value: float | None =
     assert torch.equal(checkpoint.tensors["random"]["cpu"], torch.arange(4))
 
 
-def void(_: object) -> None:
+def discard(_: object) -> None:
     pass
 
 
@@ -64,7 +64,7 @@ def names_in(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_what_is_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
+def test_a_checkpoint_is_loaded_as_it_was_saved_bit_for_bit(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(1)
     random_floats = torch.randn(5, 7, generator=generator)
     group = {
@@ -100,18 +100,18 @@ def test_what_is_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
     assert loaded.tensors["none"] == {}
     assert loaded.tensors["model"].keys() == group.keys()
     for name, tensor in group.items():
-        found = loaded.tensors["model"][name]
-        assert found.dtype == tensor.dtype
-        assert found.shape == tensor.shape
-        same_bits = (
-            found.contiguous().view(-1).view(torch.uint8),
+        loaded_tensor = loaded.tensors["model"][name]
+        assert loaded_tensor.dtype == tensor.dtype
+        assert loaded_tensor.shape == tensor.shape
+        both_bytes = (
+            loaded_tensor.contiguous().view(-1).view(torch.uint8),
             tensor.detach().contiguous().view(-1).view(torch.uint8),
         )
-        assert torch.equal(*same_bits), name
-        found.zero_()  # belongs to us, and may be changed
+        assert torch.equal(*both_bytes), name
+        loaded_tensor.zero_()  # a loaded tensor can be modified
 
 
-def test_the_newest_is_the_latest(tmp_path: Path) -> None:
+def test_the_latest_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None:
     root = tmp_path / "checkpoints"
     assert latest_checkpoint(root) is None
     assert list_steps(root) == []
@@ -120,17 +120,17 @@ def test_the_newest_is_the_latest(tmp_path: Path) -> None:
     (root / "step-1").mkdir()
     (root / "notes").write_text("mine")
     assert list_steps(root) == [9, 10, 123456789]
-    assert_whole(latest_checkpoint(root), 123456789)
+    assert_intact(latest_checkpoint(root), 123456789)
 
 
-def test_a_step_saved_again_replaces_the_first(tmp_path: Path) -> None:
+def test_saving_a_step_again_replaces_its_checkpoint(tmp_path: Path) -> None:
     save_small(tmp_path, 5, value=1.0)
     save_small(tmp_path, 5, value=2.0)
-    assert_whole(latest_checkpoint(tmp_path), 5, value=2.0)
+    assert_intact(latest_checkpoint(tmp_path), 5, value=2.0)
     assert names_in(tmp_path) == ["step-00000005"]
 
 
-def test_prune_keeps_the_newest_and_the_named(tmp_path: Path) -> None:
+def test_prune_keeps_the_newest_and_the_listed_steps(tmp_path: Path) -> None:
     for step in range(1, 8):
         save_small(tmp_path, step)
     prune(tmp_path, keep_last=2, keep={1, 3, 99})
@@ -157,7 +157,7 @@ FILES = ["manifest.json", "model.safetensors", "random.safetensors", "state.json
 
 @settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(FILES), data=st.data())
-def test_every_flipped_bit_is_seen(whole: Path, name: str, data: st.DataObject) -> None:
+def test_every_flipped_bit_is_detected(whole: Path, name: str, data: st.DataObject) -> None:
     path = whole / name
     good = path.read_bytes()
     bit = data.draw(st.integers(0, 8 * len(good) - 1))
@@ -169,10 +169,10 @@ def test_every_flipped_bit_is_seen(whole: Path, name: str, data: st.DataObject) 
             load_checkpoint(whole)
     finally:
         path.write_bytes(good)
-    assert_whole(load_checkpoint(whole), 7)
+    assert_intact(load_checkpoint(whole), 7)
 
 
-def cut(path: Path) -> None:
+def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
@@ -185,8 +185,8 @@ def lengthen(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", [cut, empty, lengthen, Path.unlink])
-def test_a_damaged_checkpoint_is_passed_over_aloud(
+@pytest.mark.parametrize("damage", [truncate, empty, lengthen, Path.unlink])
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, damage: Callable[[Path], None]
 ) -> None:
     save_small(tmp_path, 1)
@@ -195,28 +195,28 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(
     with pytest.raises(DamagedCheckpointError, match=r"step-00000002"):
         load_checkpoint(newer)
     with caplog.at_level(logging.WARNING):
-        assert_whole(latest_checkpoint(tmp_path), 1)
+        assert_intact(latest_checkpoint(tmp_path), 1)
     (record,) = caplog.records
     assert str(newer) in record.getMessage()
-    # The run that goes on from step 1 gets to step 2 again.
+    # The run that resumes from step 1 saves step 2 again.
     save_small(tmp_path, 2)
-    assert_whole(latest_checkpoint(tmp_path), 2)
+    assert_intact(latest_checkpoint(tmp_path), 2)
     assert names_in(tmp_path) == ["step-00000001", "step-00000002"]
 
 
-def test_when_all_are_damaged_training_does_not_silently_begin_again(tmp_path: Path) -> None:
-    cut(save_small(tmp_path, 1) / "state.json")
+def test_it_is_an_error_if_all_checkpoints_are_damaged(tmp_path: Path) -> None:
+    truncate(save_small(tmp_path, 1) / "state.json")
     with pytest.raises(UserError, match=r"all 1 checkpoints in .* are damaged"):
         latest_checkpoint(tmp_path)
 
 
-def test_a_later_damaged_checkpoint_does_not_push_out_the_good_one(tmp_path: Path) -> None:
+def test_a_damaged_later_checkpoint_does_not_replace_an_intact_one(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         save_small(tmp_path, step)
-    cut(tmp_path / "step-00000003" / "manifest.json")
+    truncate(tmp_path / "step-00000003" / "manifest.json")
     prune(tmp_path, keep_last=1, keep={2})
     assert list_steps(tmp_path) == [2, 3]
-    assert_whole(latest_checkpoint(tmp_path), 2)
+    assert_intact(latest_checkpoint(tmp_path), 2)
 
 
 @pytest.mark.parametrize(
@@ -237,14 +237,14 @@ def test_a_later_damaged_checkpoint_does_not_push_out_the_good_one(tmp_path: Pat
         b'{"format": 1, "files": {"": {"size": 5, "sha256": ""}}}',
     ],
 )
-def test_a_manifest_that_is_none_is_damage(tmp_path: Path, manifest: bytes) -> None:
+def test_an_invalid_manifest_is_damage(tmp_path: Path, manifest: bytes) -> None:
     path = save_small(tmp_path, 1)
     (path / "manifest.json").write_bytes(manifest)
     with pytest.raises(DamagedCheckpointError):
         load_checkpoint(path)
 
 
-def test_another_format_is_not_taken_for_damage(tmp_path: Path) -> None:
+def test_another_format_is_reported_as_such(tmp_path: Path) -> None:
     save_small(tmp_path, 1)
     path = save_small(tmp_path, 2)
     manifest = json.loads((path / "manifest.json").read_bytes())
@@ -258,37 +258,37 @@ def test_another_format_is_not_taken_for_damage(tmp_path: Path) -> None:
 
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for the disk: a crash that is only simulated loses nothing that was written."""
+    """Do not wait for the disk: a simulated crash does not lose written data."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-class Dead(BaseException):
-    """The process is no more."""
+class Killed(BaseException):
+    """The simulated process was killed."""
 
 
-class Power:
-    """Counts the calls that change the disk; from call number `fails_at` on (or at it alone) they fail."""
+class FailingCalls:
+    """Counts the calls that change the disk. Call number `fails_at` fails, and if `permanent` also all later ones."""
 
-    def __init__(self, fails_at: int, error: Callable[[], BaseException], for_good: bool) -> None:
+    def __init__(self, fails_at: int, error: Callable[[], BaseException], permanent: bool) -> None:
         self.calls = 0
-        self.fails_at, self.error, self.for_good = fails_at, error, for_good
+        self.fails_at, self.error, self.permanent = fails_at, error, permanent
 
-    def spend(self) -> None:
+    def count(self) -> None:
         self.calls += 1
-        if self.calls == self.fails_at or (self.for_good and self.calls > self.fails_at):
+        if self.calls == self.fails_at or (self.permanent and self.calls > self.fails_at):
             raise self.error()
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            self.spend()
+            self.count()
             return function(*args, **kwargs)
 
         return wrapped
 
 
 @contextmanager
-def power(fails_at: int, error: Callable[[], BaseException], for_good: bool) -> Iterator[Power]:
-    supply = Power(fails_at, error, for_good)
+def failing_calls(fails_at: int, error: Callable[[], BaseException], permanent: bool) -> Iterator[FailingCalls]:
+    failing = FailingCalls(fails_at, error, permanent)
     with pytest.MonkeyPatch.context() as patch:
         for module, name in [
             (os, "fsync"),
@@ -300,8 +300,8 @@ def power(fails_at: int, error: Callable[[], BaseException], for_good: bool) -> 
             (io, "open"),
             (shutil, "rmtree"),
         ]:
-            patch.setattr(module, name, supply.wrap(getattr(module, name)))
-        yield supply
+            patch.setattr(module, name, failing.wrap(getattr(module, name)))
+        yield failing
 
 
 def io_error() -> BaseException:
@@ -309,28 +309,28 @@ def io_error() -> BaseException:
 
 
 def crash_everywhere(
-    prepare: Callable[[], None], act: Callable[[], None], check: Callable[[bool], None], for_good: bool
+    prepare: Callable[[], None], act: Callable[[], None], check: Callable[[bool], None], permanent: bool
 ) -> int:
-    """Let `act` fail at its first, second, ... call that changes the disk, until none is left to fail."""
+    """Let `act` fail at its first, second, ... call that changes the disk; return the number of these calls."""
     for fails_at in itertools.count(1):
         prepare()
         failed = False
-        with power(fails_at, Dead if for_good else io_error, for_good) as supply:
+        with failing_calls(fails_at, Killed if permanent else io_error, permanent) as failing:
             try:
                 act()
-            except (Dead, OSError):
+            except (Killed, OSError):
                 failed = True
         check(failed)
-        if supply.calls < fails_at:
+        if failing.calls < fails_at:
             assert not failed
             return fails_at - 1
     raise AssertionError
 
 
 @pytest.mark.usefixtures("unsynced")
-@pytest.mark.parametrize(("for_good", "leftover"), [(True, True), (False, False)], ids=["dead", "error"])
-def test_a_crash_at_any_call_of_a_save_leaves_the_checkpoint_before(
-    tmp_path: Path, for_good: bool, leftover: bool
+@pytest.mark.parametrize(("permanent", "leftover"), [(True, True), (False, False)], ids=["killed", "error"])
+def test_a_crash_at_any_call_of_a_save_leaves_the_previous_checkpoint(
+    tmp_path: Path, permanent: bool, leftover: bool
 ) -> None:
     root = tmp_path / "root"
 
@@ -344,21 +344,23 @@ def test_a_crash_at_any_call_of_a_save_leaves_the_checkpoint_before(
     def check(failed: bool) -> None:
         latest = latest_checkpoint(root)
         assert latest is not None
-        # Only the very last call, the sync of the parent, may fail with the new one in place.
+        # Only the last call, the sync of the parent directory, may fail after the new checkpoint is in place.
         assert latest.step in ((1, 2) if failed else (2,))
-        assert_whole(latest, latest.step)
-        assert_whole(load_checkpoint(checkpoint_path(root, 1)), 1)
+        assert_intact(latest, latest.step)
+        assert_intact(load_checkpoint(checkpoint_path(root, 1)), 1)
         save_small(root, 3)
-        assert_whole(latest_checkpoint(root), 3)
+        assert_intact(latest_checkpoint(root), 3)
         assert not [name for name in names_in(root) if name.startswith(".")]
 
-    calls = crash_everywhere(prepare, lambda: void(save_small(root, 2)), check, for_good)
-    assert calls >= 13  # four files: open and sync each; the directory; the rename; the parent
+    calls = crash_everywhere(prepare, lambda: discard(save_small(root, 2)), check, permanent)
+    assert calls >= 13  # open and sync of four files, of the directory and of its parent, and the rename
 
 
 @pytest.mark.usefixtures("unsynced")
-@pytest.mark.parametrize("for_good", [True, False], ids=["dead", "error"])
-def test_a_crash_at_any_call_of_a_second_save_of_a_step_leaves_one_of_them(tmp_path: Path, for_good: bool) -> None:
+@pytest.mark.parametrize("permanent", [True, False], ids=["killed", "error"])
+def test_a_crash_at_any_call_of_a_second_save_of_a_step_leaves_an_intact_checkpoint(
+    tmp_path: Path, permanent: bool
+) -> None:
     root = tmp_path / "root"
 
     def prepare() -> None:
@@ -370,19 +372,19 @@ def test_a_crash_at_any_call_of_a_second_save_of_a_step_leaves_one_of_them(tmp_p
         assert latest is not None
         value = float(latest.tensors["model"]["weight"][0, 0])
         assert value in ((1.0, 2.0) if failed else (2.0,))
-        assert_whole(latest, 5, value)
+        assert_intact(latest, 5, value)
         assert list_steps(root) == [5]
-        # The next save finishes what was begun, whichever step it is.
+        # The next save, of any step, completes the interrupted one.
         save_small(root, 6)
-        assert_whole(load_checkpoint(checkpoint_path(root, 5)), 5, value)
+        assert_intact(load_checkpoint(checkpoint_path(root, 5)), 5, value)
         assert names_in(root) == ["step-00000005", "step-00000006"]
 
-    crash_everywhere(prepare, lambda: void(save_small(root, 5, value=2.0)), check, for_good)
+    crash_everywhere(prepare, lambda: discard(save_small(root, 5, value=2.0)), check, permanent)
 
 
 @pytest.mark.usefixtures("unsynced")
-@pytest.mark.parametrize("for_good", [True, False], ids=["dead", "error"])
-def test_a_crash_at_any_call_of_prune_leaves_only_whole_checkpoints(tmp_path: Path, for_good: bool) -> None:
+@pytest.mark.parametrize("permanent", [True, False], ids=["killed", "error"])
+def test_a_crash_at_any_call_of_prune_leaves_only_intact_checkpoints(tmp_path: Path, permanent: bool) -> None:
     root = tmp_path / "root"
 
     def prepare() -> None:
@@ -393,14 +395,14 @@ def test_a_crash_at_any_call_of_prune_leaves_only_whole_checkpoints(tmp_path: Pa
     def check(failed: bool) -> None:
         assert list_steps(root)[-1] == 3
         for step in list_steps(root):
-            assert_whole(load_checkpoint(checkpoint_path(root, step)), step)
+            assert_intact(load_checkpoint(checkpoint_path(root, step)), step)
 
-    crash_everywhere(prepare, lambda: prune(root, keep_last=1), check, for_good)
+    crash_everywhere(prepare, lambda: prune(root, keep_last=1), check, permanent)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("name", FILES)
-def test_a_full_disk_is_told_and_costs_nothing(
+def test_a_full_disk_is_reported_and_destroys_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
     save_small(tmp_path, 1)
@@ -412,13 +414,13 @@ def test_a_full_disk_is_told_and_costs_nothing(
         files.write_synced(path, data)
 
     monkeypatch.setattr(checkpoint_module, "write_synced", write_until_full)
-    with pytest.raises(UserError, match=rf"is full: {name} of the new checkpoint takes [\d,]+ bytes, [\d,]+ are"):
+    with pytest.raises(UserError, match=rf"is full: {name} of the new checkpoint needs [\d,]+ bytes, [\d,]+ are"):
         save_small(tmp_path, 2)
     assert names_in(tmp_path) == ["step-00000001"]
-    assert_whole(latest_checkpoint(tmp_path), 1)
+    assert_intact(latest_checkpoint(tmp_path), 1)
 
 
-def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None:
+def test_all_files_are_synced_before_the_checkpoint_is_renamed(tmp_path: Path) -> None:
     events: list[tuple[str, int]] = []
     sync, rename = os.fsync, os.replace
 
@@ -440,7 +442,7 @@ def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> Non
     assert len(contents) == 4
     assert set(before[:-1]) == contents
     assert before[-1] == ("sync", path.stat().st_ino)
-    # The manifest speaks of files that are on the disk already.
+    # The manifest is written after the files that it lists.
     assert before.index(("sync", (path / "manifest.json").stat().st_ino)) == 3
     assert after == [("sync", tmp_path.stat().st_ino)]
 
@@ -456,29 +458,29 @@ root, generator = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
 def tensors(step):
     return {"model": {"a": torch.full((20_000,), float(step)), "b": torch.tensor(step)}}
 
-def save_for_ever(step, told):
+def save_repeatedly(step, pipe):
     while True:
         for _ in range(1 + step % 2):  # every other step twice
             save_checkpoint(root, step, tensors(step), {"step": step})
-        os.write(told, b"%d\\n" % step)
+        os.write(pipe, b"%d\\n" % step)
         prune(root, keep_last=2)
         step += 1
 
 reached = 0
 for _ in range(12):
-    hear, tell = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        save_for_ever(reached + 1, tell)
-    os.close(tell)
+        save_repeatedly(reached + 1, write_end)
+    os.close(write_end)
     time.sleep(generator.uniform(0.0, 0.15))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    with os.fdopen(hear) as lines:
-        told = [reached] + [int(line) for line in lines]
+    with os.fdopen(read_end) as lines:
+        reported = [reached] + [int(line) for line in lines]
     latest = latest_checkpoint(root)
     reached = latest.step if latest else 0
-    assert reached >= told[-1], (reached, told)
+    assert reached >= reported[-1], (reached, reported)
     if latest:
         assert latest.state == {"step": reached}
         assert torch.equal(latest.tensors["model"]["a"], tensors(reached)["model"]["a"])
@@ -487,8 +489,8 @@ print(reached)
 """
 
 
-def test_a_real_kill_at_a_random_moment_leaves_the_last_told_checkpoint(tmp_path: Path) -> None:
-    seed = random.randrange(1000)  # the moments differ from run to run anyhow
+def test_a_real_kill_at_a_random_moment_leaves_the_last_reported_checkpoint(tmp_path: Path) -> None:
+    seed = random.randrange(1000)  # the timing is not reproducible anyway
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "root"), str(seed)],
         capture_output=True,
@@ -505,8 +507,8 @@ def test_a_real_kill_at_a_random_moment_leaves_the_last_told_checkpoint(tmp_path
 
 
 @pytest.mark.usefixtures("unsynced")
-@pytest.mark.parametrize("for_good", [True, False], ids=["dead", "error"])
-def test_a_file_is_old_or_new_never_half(tmp_path: Path, for_good: bool) -> None:
+@pytest.mark.parametrize("permanent", [True, False], ids=["killed", "error"])
+def test_a_crash_leaves_either_the_old_or_the_new_file(tmp_path: Path, permanent: bool) -> None:
     path = tmp_path / "config.json"
 
     def check(failed: bool) -> None:
@@ -514,8 +516,8 @@ def test_a_file_is_old_or_new_never_half(tmp_path: Path, for_good: bool) -> None
         remove_leftovers(tmp_path)
         assert names_in(tmp_path) == ["config.json"]
 
-    prepare: Callable[[], None] = lambda: void(path.write_bytes(b"old"))  # noqa: E731
-    calls = crash_everywhere(prepare, lambda: write_atomically(path, b"new"), check, for_good)
+    prepare: Callable[[], None] = lambda: discard(path.write_bytes(b"old"))  # noqa: E731
+    calls = crash_everywhere(prepare, lambda: write_atomically(path, b"new"), check, permanent)
     assert calls >= 5
 
 
@@ -526,7 +528,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
     assert names_in(tmp_path) == ["directory"]
 
 
-def test_a_directory_is_synced_with_all_that_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_is_synced_with_all_its_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     with atomic_directory(tmp_path / "made") as inside:
@@ -537,7 +539,7 @@ def test_a_directory_is_synced_with_all_that_is_in_it(tmp_path: Path, monkeypatc
     assert synced == [path.stat().st_ino for path in expected]
 
 
-def test_a_directory_whose_filling_fails_is_not_there(tmp_path: Path) -> None:
+def test_a_directory_is_not_created_if_the_block_fails(tmp_path: Path) -> None:
     def fill_and_fail() -> None:
         with atomic_directory(tmp_path / "made") as inside:
             (inside / "file").write_bytes(b"1")
@@ -551,7 +553,7 @@ def test_a_directory_whose_filling_fails_is_not_there(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["made"]
 
 
-def test_new_files_have_the_permissions_that_others_get(tmp_path: Path) -> None:
+def test_new_files_have_the_default_permissions(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"")
     write_atomically(tmp_path / "ours", b"")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -586,7 +588,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 
 
 def groups_of(model: nn.Module) -> list[dict[str, Any]]:
-    """Two groups with settings of their own."""
+    """Return two parameter groups with different settings."""
     named = list(model.named_parameters())
     return [
         {"params": [p for name, p in named if "weight" in name], "weight_decay": 0.1},
@@ -601,19 +603,19 @@ def assert_same_state(a: torch.optim.Optimizer, b: torch.optim.Optimizer) -> Non
     for index, entries in one["state"].items():
         assert entries.keys() == other["state"][index].keys()
         for key, value in entries.items():
-            found = other["state"][index][key]
-            assert type(found) is type(value)
+            other_value = other["state"][index][key]
+            assert type(other_value) is type(value)
             if isinstance(value, Tensor):
-                assert found.dtype == value.dtype
-                assert found.shape == value.shape
-                assert torch.equal(found, value)
+                assert other_value.dtype == value.dtype
+                assert other_value.shape == value.shape
+                assert torch.equal(other_value, value)
             else:
-                assert found == value
+                assert other_value == value
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 @pytest.mark.parametrize("steps", [0, 3])
-def test_an_optimizer_goes_on_bit_for_bit(tmp_path: Path, kind: str, steps: int) -> None:
+def test_a_restored_optimizer_continues_bit_for_bit(tmp_path: Path, kind: str, steps: int) -> None:
     model = small_model()
     optimizer = OPTIMIZERS[kind](groups_of(model))
     train(model, optimizer, steps, seed=1)
@@ -630,21 +632,21 @@ def test_an_optimizer_goes_on_bit_for_bit(tmp_path: Path, kind: str, steps: int)
     train(model, optimizer, 3, seed=2)
     train(twin, twin_optimizer, 3, seed=2)
     assert_same_state(optimizer, twin_optimizer)
-    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
-    # Going on changed the optimizer, not the checkpoint in memory.
+    for parameter, twin_parameter in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(parameter, twin_parameter)
+    # Training changes the optimizer, but not the checkpoint in memory.
     again = load_checkpoint(path).tensors["optimizer"]
     assert all(torch.equal(again[name], loaded.tensors["optimizer"][name]) for name in again)
 
 
-def test_the_state_of_another_optimizer_is_refused() -> None:
+def test_the_state_of_another_optimizer_is_rejected() -> None:
     model = small_model()
     tensors, packed = pack_optimizer(torch.optim.Adam(model.parameters()))
-    with pytest.raises(UserError, match="the state of Adam, the optimizer is SGD"):
+    with pytest.raises(UserError, match="the state of Adam, but the optimizer is SGD"):
         unpack_optimizer(torch.optim.SGD(model.parameters()), tensors, packed)
-    with pytest.raises(UserError, match="other numbers of parameters"):
+    with pytest.raises(UserError, match="a different number of parameters"):
         unpack_optimizer(torch.optim.Adam([nn.Parameter(torch.ones(1))]), tensors, packed)
-    with pytest.raises(UserError, match="other numbers of parameters"):
+    with pytest.raises(UserError, match="a different number of parameters"):
         unpack_optimizer(torch.optim.Adam(groups_of(model)), tensors, packed)
 
 
@@ -661,15 +663,15 @@ def test_an_average_is_the_mean_in_float64() -> None:
     assert average["n"] == 4
 
 
-def test_an_average_of_half_precision_does_not_add_in_it() -> None:
-    # In bfloat16, 1 + 2^-9 is 1: adding one after another there would lose the small ones.
+def test_weights_in_bfloat16_are_summed_in_float64() -> None:
+    # In bfloat16, 1 + 2^-9 is 1, so a sum in bfloat16 would lose the small values.
     states = [{"w": torch.tensor([1.0]).bfloat16()}] + [{"w": torch.tensor([2.0**-9]).bfloat16()}] * 255
     total = 1 + 255 * 2.0**-9
     assert torch.equal(average_states(states)["w"], torch.tensor([total / 256]).bfloat16())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_average_of_one_is_itself_and_a_copy(dtype: torch.dtype) -> None:
+def test_the_average_of_one_model_is_a_copy(dtype: torch.dtype) -> None:
     state = {"w": torch.tensor([0.1, 0.2], dtype=dtype), "n": torch.tensor(3)}
     average = average_states([state])
     assert torch.equal(average["w"], state["w"])
@@ -679,7 +681,7 @@ def test_the_average_of_one_is_itself_and_a_copy(dtype: torch.dtype) -> None:
     assert state["n"] == 3
 
 
-def test_models_that_differ_are_not_averaged() -> None:
+def test_models_with_different_weights_are_not_averaged() -> None:
     for other in ({"v": torch.ones(2)}, {"w": torch.ones(3)}, {"w": torch.ones(2), "v": torch.ones(1)}):
-        with pytest.raises(UserError, match="cannot be averaged"):
+        with pytest.raises(UserError, match="cannot average models"):
             average_states([{"w": torch.ones(2)}, other])

@@ -1,4 +1,4 @@
-"""Gradients of an update, the choice of the best model, early stopping."""
+"""Gradients of an update, the comparison of validations, and the settings of training."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +35,7 @@ def batch_of(lengths: list[int]) -> tuple[list[list[int]], list[list[int]]]:
     return rows, [row[::-1] for row in rows]
 
 
-def cut(sources: list[list[int]], targets: list[list[int]], parts: int) -> list[Batch]:
+def split_into(sources: list[list[int]], targets: list[list[int]], parts: int) -> list[Batch]:
     bounds = [len(sources) * part // parts for part in range(parts + 1)]
     return [collate(sources[a:b], targets[a:b]) for a, b in pairwise(bounds)]
 
@@ -51,7 +51,7 @@ def test_accumulating_gives_the_gradient_of_the_whole_batch(parts: int) -> None:
         return total, tokens, [p.grad for p in model.parameters() if p.grad is not None]
 
     total, tokens, whole = gradients([collate(sources, targets)])
-    split_total, split_tokens, split = gradients(cut(sources, targets, parts))
+    split_total, split_tokens, split = gradients(split_into(sources, targets, parts))
     assert tokens == split_tokens == sum(len(row) + 1 for row in targets)
     torch.testing.assert_close(total, split_total)
     assert len(whole) == len(split) > 10
@@ -63,12 +63,12 @@ def test_mean_loss_does_not_depend_on_the_batches_and_keeps_the_mode() -> None:
     sources, targets = batch_of([3, 9, 2, 14, 5])
     model = build_model()
     whole = mean_loss(model, [collate(sources, targets)], "fp32", CPU)
-    assert mean_loss(model, cut(sources, targets, 3), "fp32", CPU) == pytest.approx(whole, rel=1e-5)
+    assert mean_loss(model, split_into(sources, targets, 3), "fp32", CPU) == pytest.approx(whole, rel=1e-5)
     assert model.training
     assert whole == pytest.approx(4.1, abs=1.0)  # about ln 60: nothing is learned yet
 
 
-def test_the_moving_average_is_the_recurrence_of_its_docstring() -> None:
+def test_the_moving_average_follows_the_equation_of_its_docstring() -> None:
     model = build_model()
     name = "encoder.layers.0.feed_forward.inner.weight"
     parameter = dict(model.named_parameters())[name]
@@ -87,9 +87,9 @@ def test_the_moving_average_is_the_recurrence_of_its_docstring() -> None:
     assert torch.equal(parameter, own)
 
 
-def test_better_is_a_higher_score_or_lower_loss() -> None:
-    first = Validation(loss=2.0, scores={"bleu": 10.0, "exact_match": 5.0})
-    second = Validation(loss=1.0, scores={"bleu": 9.0, "exact_match": 6.0})
+def test_better_is_a_higher_metric_or_a_lower_loss() -> None:
+    first = Validation(loss=2.0, metrics={"bleu": 10.0, "exact_match": 5.0})
+    second = Validation(loss=1.0, metrics={"bleu": 9.0, "exact_match": 6.0})
     assert first.better_than(None, "bleu")
     assert first.better_than(second, "bleu")
     assert not second.better_than(first, "bleu")
@@ -97,15 +97,15 @@ def test_better_is_a_higher_score_or_lower_loss() -> None:
     assert not first.better_than(first, "bleu")
     assert second.better_than(first, "exact_match")
     assert not first.better_than(second, "exact_match")
-    assert replace(first, loss=1.9).better_than(first, "exact_match"), "equal scores: the loss decides"
+    assert replace(first, loss=1.9).better_than(first, "exact_match"), "equal values: the loss is compared"
     assert not first.better_than(first, "exact_match")
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "either steps or minutes"),
-        ({"steps": 1, "minutes": 1.0}, "either steps or minutes"),
+        ({}, "exactly one of steps and minutes"),
+        ({"steps": 1, "minutes": 1.0}, "exactly one of steps and minutes"),
         ({"steps": 0}, "steps"),
         ({"minutes": 0.0}, "minutes"),
         ({"steps": 1, "accumulate": 0}, "accumulate"),
@@ -116,28 +116,28 @@ def test_better_is_a_higher_score_or_lower_loss() -> None:
         ({"steps": 1, "optimizer": "adamw"}, "optimizer must be one of 'adam', 'muon'.*, not 'adamw'"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_named_in_the_error(settings: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         TrainingConfig(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("limit", [1, 20, 35, 10_000])
-def test_pieces_that_fit_give_the_gradient_of_the_whole_batch(limit: int) -> None:
+def test_split_batches_give_the_gradient_of_the_whole_batch(limit: int) -> None:
     torch.manual_seed(0)
     config = replace(tiny(40, 40, joint=True), dropout=0.0)
     model = build_transformer(config).double()
     batch = collate([[5, 6, 7, 8], [9, 10], [11] * 6], [[12] * 3, [13, 14], [15] * 8])
-    outcomes = []
-    for pieces in ([batch], list(LOSSES.split(batch, limit))):
-        assert sum(piece.target_tokens for piece in pieces) == batch.target_tokens
-        assert all(LOSSES.size(piece) <= limit or len(piece.source) == 1 for piece in pieces) or len(pieces) == 1
+    results = []
+    for parts in ([batch], list(LOSSES.split(batch, limit))):
+        assert sum(part.target_tokens for part in parts) == batch.target_tokens
+        assert all(LOSSES.size(part) <= limit or len(part.source) == 1 for part in parts) or len(parts) == 1
         model.zero_grad()
-        loss, tokens = accumulate_gradients(model, pieces, LOSSES, "fp32", CPU)
-        outcomes.append((loss, tokens, [parameter.grad for parameter in model.parameters()]))
-    torch.testing.assert_close(outcomes[0], outcomes[1])
+        loss, tokens = accumulate_gradients(model, parts, LOSSES, "fp32", CPU)
+        results.append((loss, tokens, [parameter.grad for parameter in model.parameters()]))
+    torch.testing.assert_close(results[0], results[1])
 
 
-def test_memory_is_returned_without_harm() -> None:
-    kept = torch.arange(1_000_000)
+def test_returning_freed_memory_does_not_change_tensors() -> None:
+    tensor = torch.arange(1_000_000)
     return_freed_memory()
-    assert int(kept[-1]) == 999_999
+    assert int(tensor[-1]) == 999_999

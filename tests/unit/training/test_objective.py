@@ -1,4 +1,4 @@
-"""Another objective than translation goes through the same loop: bigrams of a made-up language of six tokens."""
+"""The training loop with another objective than translation: bigrams of an artificial language of six tokens."""
 
 import json
 import math
@@ -33,12 +33,12 @@ from dragoman.training.validation import Sample, Validation
 
 V = 6
 ROWS, LENGTH = 4, 8
-# Each token is followed by the next one, but for one in ten.
-SURPRISE = 0.1
+# Each token is followed by the next one, with this probability of an exception.
+EXCEPTION = 0.1
 
 
 class Bigrams(nn.Module):
-    """Logits of the next token from the token before it alone."""
+    """A model that computes the logits of the next token from the previous token only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,13 +69,13 @@ def lines(seed: int, rows: int = ROWS) -> Lines:
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(V, (rows, 1), generator=draw)
     for _ in range(LENGTH):
-        step = 1 + (torch.rand((rows, 1), generator=draw) < SURPRISE).long()
+        step = 1 + (torch.rand((rows, 1), generator=draw) < EXCEPTION).long()
         ids = torch.cat((ids, (ids[:, -1:] + step) % V), dim=1)
     return Lines(ids)
 
 
 class LineStream:
-    """Batches that are a function of the cursor's number."""
+    """A stream of batches that depend on the number of the cursor."""
 
     def from_cursor(self, cursor: Cursor) -> Iterator[tuple[Lines, Cursor]]:
         while True:
@@ -89,7 +89,7 @@ class LineStream:
 
 @dataclass(frozen=True)
 class LanguageModelling:
-    """Predict each token of a line from the one before it; judged by how often the likeliest is the right one."""
+    """The objective of predicting each token of a line from the previous one; its metric is the accuracy."""
 
     metrics: tuple[str, ...] = ("accuracy",)
     validation_tokens: int = 16 * LENGTH
@@ -121,7 +121,7 @@ class LanguageModelling:
         right = logits.argmax(-1) == held_out.ids[:, 1:]
         loss = float(self.loss(model, held_out).loss) / self.tokens(held_out)
         sample = Sample("0", "1", str(int(logits[0, 0].argmax())))
-        return Validation(loss=loss, scores={"accuracy": float(100 * right.float().mean())}, samples=(sample,))
+        return Validation(loss=loss, metrics={"accuracy": float(100 * right.float().mean())}, samples=(sample,))
 
 
 ACCURACY = Metric(name="accuracy", label="accuracy", format=".1f", higher_is_better=True, width=9, unit=" %")
@@ -130,24 +130,24 @@ CONFIG = {"steps": 40, "validations": 4, "accumulate": 2, "ema_decay": 0.9, "ave
 
 @pytest.fixture(autouse=True)
 def accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A metric more: one line in the table."""
+    """Add a metric to the table."""
     monkeypatch.setitem(metrics.METRICS, "accuracy", ACCURACY)
 
 
 @dataclass
-class Kept:
-    """What a run kept as the best."""
+class Best:
+    """Records the best weights of a run, and the steps and accuracies of all weights that were the best."""
 
     weights: dict[str, Tensor] = field(default_factory=dict)
-    found: list[tuple[int, float]] = field(default_factory=list)
+    history: list[tuple[int, float]] = field(default_factory=list)
 
     def __call__(self, weights: dict[str, Tensor], step: int, validation: Validation) -> None:
         self.weights = {name: tensor.clone() for name, tensor in weights.items()}
-        self.found.append((step, validation["accuracy"]))
+        self.history.append((step, validation["accuracy"]))
 
 
 def trainer(
-    directory: Path, kept: Kept, objective: LanguageModelling | None = None, **changes: Any
+    directory: Path, best: Best, objective: LanguageModelling | None = None, **changes: Any
 ) -> Trainer[Bigrams, Lines]:
     directory.mkdir(exist_ok=True)
     config = TrainingConfig(**{**CONFIG, **changes})
@@ -160,14 +160,14 @@ def trainer(
         d_model=16,
         precision="fp32",
         directory=directory,
-        keep_best=kept,
+        save_best=best,
         observers=[Display(Console(stderr=False, width=120, soft_wrap=True))],
     )
 
 
-def run(directory: Path, **changes: Any) -> tuple[Outcome, Kept]:
-    kept = Kept()
-    return trainer(directory, kept, **changes).run(), kept
+def run(directory: Path, **changes: Any) -> tuple[Outcome, Best]:
+    best = Best()
+    return trainer(directory, best, **changes).run(), best
 
 
 def logged(directory: Path) -> list[dict[str, Any]]:
@@ -176,58 +176,58 @@ def logged(directory: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_it_learns_and_keeps_the_best_by_its_own_metric(
+def test_training_selects_the_best_weights_by_the_metric_of_the_objective(
     optimizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome, kept = run(tmp_path / "run", optimizer=optimizer)
-    assert outcome.steps == 40
-    # Nine in ten can be foreseen.
-    assert outcome.best["accuracy"] > 80
-    assert outcome.best.loss < 1.0 < math.log(V)
-    assert kept.found[-1] == (outcome.best_step, outcome.best["accuracy"])
+    result, best = run(tmp_path / "run", optimizer=optimizer)
+    assert result.steps == 40
+    # Nine in ten tokens are predictable.
+    assert result.best["accuracy"] > 80
+    assert result.best.loss < 1.0 < math.log(V)
+    assert best.history[-1] == (result.best_step, result.best["accuracy"])
     validations = [event for event in logged(tmp_path / "run") if event["event"] == "validation"]
-    assert max(event["accuracy"] for event in validations) == outcome.best["accuracy"]
+    assert max(event["accuracy"] for event in validations) == result.best["accuracy"]
     assert list(validations[0]) == ["event", "step", "loss", "perplexity", "accuracy"]
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == ["update", "minutes", "loss", "perplexity", "accuracy"]
     assert shown[2].split()[1] == "→"
-    assert outcome.best.sentence() == (
-        f"accuracy {outcome.best['accuracy']:.1f} %, perplexity {outcome.best['perplexity']:.2f}"
+    assert result.best.sentence() == (
+        f"accuracy {result.best['accuracy']:.1f} %, perplexity {result.best['perplexity']:.2f}"
     )
     newest = latest_checkpoint(tmp_path / "run/checkpoints")
     assert newest is not None
     assert newest.tensors.keys() >= {"model", "optimizer", "random", "average"}
-    assert newest.state["position"]["best"]["accuracy"] == outcome.best["accuracy"]
+    assert newest.state["position"]["best"]["accuracy"] == result.best["accuracy"]
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_resumed_it_equals_an_uninterrupted_run_bit_for_bit(tmp_path: Path, optimizer: str) -> None:
-    whole, kept = run(tmp_path / "whole", optimizer=optimizer)
-    for moment in (7, 20, 39):
-        stopping = trainer(tmp_path / "broken", Kept(), optimizer=optimizer)
-        stopping.update = partial(_update_then_stop, stopping, stopping.update, moment)  # type: ignore[method-assign]
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, optimizer: str) -> None:
+    whole, best = run(tmp_path / "whole", optimizer=optimizer)
+    for step in (7, 20, 39):
+        stopping = trainer(tmp_path / "broken", Best(), optimizer=optimizer)
+        stopping.update = partial(_update_then_stop, stopping, stopping.update, step)  # type: ignore[method-assign]
         with pytest.raises(Stopped):
             stopping.run()
-        assert list_steps(tmp_path / "broken/checkpoints")[-1] == moment
-    resumed, kept_last = run(tmp_path / "broken", optimizer=optimizer)
+        assert list_steps(tmp_path / "broken/checkpoints")[-1] == step
+    resumed, resumed_best = run(tmp_path / "broken", optimizer=optimizer)
     assert replace(resumed, seconds=0) == replace(whole, seconds=0)
     for name, tensor in load_file(tmp_path / "whole/checkpoints/step-00000040/model.safetensors").items():
-        found = load_file(tmp_path / "broken/checkpoints/step-00000040/model.safetensors")
-        assert torch.equal(tensor, found[name]), name
+        resumed_weights = load_file(tmp_path / "broken/checkpoints/step-00000040/model.safetensors")
+        assert torch.equal(tensor, resumed_weights[name]), name
     assert logged(tmp_path / "whole") == logged(tmp_path / "broken")
-    if kept_last.found:  # after the last interruption
-        assert all(torch.equal(tensor, kept_last.weights[name]) for name, tensor in kept.weights.items())
+    if resumed_best.history:  # after the last interruption
+        assert all(torch.equal(tensor, resumed_best.weights[name]) for name, tensor in best.weights.items())
 
 
 def _update_then_stop(
-    trainer: Trainer[Bigrams, Lines], update: Callable[[list[Lines]], None], moment: int, batches: list[Lines]
+    trainer: Trainer[Bigrams, Lines], update: Callable[[list[Lines]], None], step: int, batches: list[Lines]
 ) -> None:
     update(batches)
-    if trainer.state.progress.step == moment:
+    if trainer.state.progress.step == step:
         signal.raise_signal(signal.SIGTERM)
 
 
-def test_a_batch_too_large_for_memory_is_split_in_the_objectives_own_way(tmp_path: Path) -> None:
+def test_a_batch_that_does_not_fit_into_memory_is_split_by_the_objective(tmp_path: Path) -> None:
     sizes = []
 
     class SmallMemory(LanguageModelling):
@@ -238,8 +238,8 @@ def test_a_batch_too_large_for_memory_is_split_in_the_objectives_own_way(tmp_pat
                 sizes.append(self.size(batch))
             return super().loss(model, batch)
 
-    outcome = trainer(tmp_path / "run", Kept(), SmallMemory()).run()
-    assert outcome.steps == 40
+    result = trainer(tmp_path / "run", Best(), SmallMemory()).run()
+    assert result.steps == 40
     assert set(sizes) == {2 * (LENGTH + 1)}
 
     class NoMemory(LanguageModelling):
@@ -247,28 +247,28 @@ def test_a_batch_too_large_for_memory_is_split_in_the_objectives_own_way(tmp_pat
             raise torch.OutOfMemoryError("too much")
 
     with pytest.raises(SettingsError, match="a single line of 8 tokens does not fit into memory"):
-        trainer(tmp_path / "none", Kept(), NoMemory()).run()
+        trainer(tmp_path / "none", Best(), NoMemory()).run()
 
 
-def test_a_metric_that_the_objective_does_not_measure_cannot_decide(tmp_path: Path) -> None:
+def test_a_metric_that_the_objective_does_not_measure_cannot_select_models(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"best_by is 'bleu', which is not measured here: .*'loss', 'accuracy'"):
-        trainer(tmp_path / "run", Kept(), best_by="bleu")
+        trainer(tmp_path / "run", Best(), best_by="bleu")
 
 
-def test_the_reported_loss_is_without_the_models_own_cost() -> None:
+def test_the_reported_loss_excludes_the_cost_of_the_model() -> None:
     torch.manual_seed(1)
     model, objective, batches = Bigrams().eval(), LanguageModelling(), [lines(3), lines(4)]
     total, tokens = accumulate_gradients(model, batches, objective, "fp32", torch.device("cpu"))
     gradients = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
-    found = [objective.loss(model, batch) for batch in batches]
-    sum((each.loss + each.cost) / tokens for each in found).backward()  # type: ignore[union-attr]
+    losses = [objective.loss(model, batch) for batch in batches]
+    sum((loss.loss + loss.cost) / tokens for loss in losses).backward()  # type: ignore[union-attr]
     torch.testing.assert_close(gradients, [parameter.grad for parameter in model.parameters()])
-    torch.testing.assert_close(total, sum(each.loss.detach() for each in found))
-    assert all(each.cost.detach() > 0 for each in found)
+    torch.testing.assert_close(total, sum(loss.loss.detach() for loss in losses))
+    assert all(loss.cost.detach() > 0 for loss in losses)
 
 
-def test_the_time_between_checkpoints_and_the_moment_of_reading_are_arguments(tmp_path: Path) -> None:
+def test_checkpoint_seconds_and_read_every(tmp_path: Path) -> None:
     saves: list[int] = []
 
     class Counting(Trainer[Bigrams, Lines]):
@@ -289,11 +289,11 @@ def test_the_time_between_checkpoints_and_the_moment_of_reading_are_arguments(tm
             d_model=16,
             precision="fp32",
             directory=directory,
-            keep_best=Kept(),
+            save_best=Best(),
             **arguments,
         ).run()
         return list(saves)
 
-    # The first and the last are of no updates and of the finished run.
+    # The first checkpoint is before the first update, the last one is of the finished run.
     assert steps_saved() == [0, 6, 6]
     assert steps_saved(checkpoint_seconds=-1.0, read_every=4) == [0, 1, 2, 3, 4, 5, 6, 6]

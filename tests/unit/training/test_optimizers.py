@@ -1,4 +1,4 @@
-"""Muon, and who updates which parameter."""
+"""Muon, and the assignment of parameters to optimizers."""
 
 import pytest
 import torch
@@ -26,19 +26,18 @@ def with_gradients(shapes: list[tuple[int, int]], seed: int) -> list[nn.Paramete
 
 
 @pytest.mark.parametrize("shape", [(32, 32), (16, 64), (64, 16)])
-def test_singular_values_become_about_one_and_directions_stay(shape: tuple[int, int]) -> None:
+def test_singular_values_become_about_one_and_directions_are_preserved(shape: tuple[int, int]) -> None:
     x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1))
     u, _, v = torch.linalg.svd(x, full_matrices=False)
-    found = orthogonalise(x)
-    # [3, M, N] -> [3, R, R]: in the singular vectors of x, it is nearly the identity
-    turned = u.mT @ found @ v.mT
-    values = turned.diagonal(dim1=1, dim2=2)
+    # [3, M, N] -> [3, R, R]: in the basis of the singular vectors of x, it is nearly the identity
+    rotated = u.mT @ orthogonalise(x) @ v.mT
+    values = rotated.diagonal(dim1=1, dim2=2)
     assert values.min() > 0.5
     assert values.max() < 1.3
-    assert (turned - torch.diag_embed(values)).abs().max() < 1e-4
+    assert (rotated - torch.diag_embed(values)).abs().max() < 1e-4
 
 
-def test_the_size_of_a_gradient_does_not_matter_and_zeros_stay_zeros() -> None:
+def test_the_scale_of_a_gradient_does_not_matter_and_zeros_remain_zeros() -> None:
     x = torch.randn(2, 8, 8, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(orthogonalise(1e-3 * x), orthogonalise(1e3 * x))
     assert torch.equal(orthogonalise(torch.zeros(1, 4, 6)), torch.zeros(1, 4, 6))
@@ -48,32 +47,32 @@ def test_the_size_of_a_gradient_does_not_matter_and_zeros_stay_zeros() -> None:
 def test_several_steps_equal_those_of_torch(weight_decay: float) -> None:
     shapes = [(32, 32), (16, 64), (32, 32), (64, 16)]
     ours, theirs = with_gradients(shapes, seed=1), with_gradients(shapes, seed=1)
-    mine = Muon(ours, lr=0.01, weight_decay=weight_decay)
-    torchs = torch.optim.Muon(theirs, lr=0.01, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+    our_muon = Muon(ours, lr=0.01, weight_decay=weight_decay)
+    torch_muon = torch.optim.Muon(theirs, lr=0.01, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
     before = [parameter.detach().clone() for parameter in ours]
     for step in range(3):
         for parameters in (ours, theirs):
             for parameter, other in zip(parameters, with_gradients(shapes, seed=step + 2), strict=True):
                 parameter.grad = other.grad
-        mine.step()
-        torchs.step()
+        our_muon.step()
+        torch_muon.step()
     for a, b, start in zip(ours, theirs, before, strict=True):
         moved = (b - start).abs().mean()
-        # bf16 in both; products of one and of many matrices round differently.
+        # Both compute in bf16; batched and single products are rounded differently.
         assert (a - b).abs().mean() < 0.02 * moved
         assert moved > 1e-3
 
 
 def test_without_bf16_it_computes_in_float32() -> None:
-    [one] = with_gradients([(8, 8)], seed=1)
-    before, gradient = one.detach().clone(), one.grad
+    [matrix] = with_gradients([(8, 8)], seed=1)
+    before, gradient = matrix.detach().clone(), matrix.grad
     assert gradient is not None
-    Muon([one], lr=0.01, momentum=0.0, dtype=torch.float32).step()
+    Muon([matrix], lr=0.01, momentum=0.0, dtype=torch.float32).step()
     update = 0.01 * 0.2 * 8**0.5 * orthogonalise(gradient.unsqueeze(0)).squeeze(0)
-    torch.testing.assert_close(one.detach(), before - update)
+    torch.testing.assert_close(matrix.detach(), before - update)
 
 
-def test_matrices_go_to_muon_and_all_else_to_adam() -> None:
+def test_muon_updates_the_matrices_and_adam_all_other_parameters() -> None:
     model = build_transformer(tiny(100, 100, joint=True))
     matrices = {id(matrix) for matrix in hidden_matrices(model)}
     names = {name for name, parameter in model.named_parameters() if id(parameter) in matrices}
@@ -91,7 +90,7 @@ def test_matrices_go_to_muon_and_all_else_to_adam() -> None:
     assert sorted(map(id, both)) == sorted(map(id, model.parameters()))
 
 
-def test_adam_alone_holds_everything_and_takes_the_rate() -> None:
+def test_adam_updates_all_parameters_with_the_scheduled_rate() -> None:
     model = build_transformer(tiny(100, 100, joint=False))
     optimizers = adam.build(model, TrainingConfig(steps=1), "fp32")
     assert list(optimizers.named()) == ["optimizer"]
@@ -99,25 +98,25 @@ def test_adam_alone_holds_everything_and_takes_the_rate() -> None:
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizers.step(0.25, FINITE)
-    for parameter, was in zip(model.parameters(), before, strict=True):
-        # Adam's first step is as long as the rate.
-        torch.testing.assert_close(parameter.detach(), was - 0.25)
+    for parameter, start in zip(model.parameters(), before, strict=True):
+        # The size of Adam's first update is the learning rate.
+        torch.testing.assert_close(parameter.detach(), start - 0.25)
 
 
-def test_muon_takes_its_multiple_of_the_rate() -> None:
+def test_muon_uses_its_multiple_of_the_scheduled_rate() -> None:
     model = build_transformer(tiny(100, 100, joint=True))
     optimizers = muon.build(model, TrainingConfig(steps=1, matrix_rate=3.0), "fp32")
     matrix = hidden_matrices(model)[0]
     before = matrix.detach().clone()
     matrix.grad = torch.randn(matrix.shape, generator=torch.Generator().manual_seed(1))
     optimizers.step(0.01, FINITE)
-    # Of an orthogonal matrix of width 64, the root mean square is 1 / 8.
+    # The root mean square of an orthogonal matrix of width 64 is 1 / 8.
     moved = (matrix.detach() - before).pow(2).mean().sqrt()
     assert moved == pytest.approx(0.2 * 8 * 0.03 / 8, rel=0.2)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: str) -> None:
+def test_an_update_that_is_not_finite_changes_nothing(optimizer: str) -> None:
     def after(steps: list[Tensor]) -> list[Tensor]:
         torch.manual_seed(1)
         model = build_transformer(tiny(100, 100, joint=True))
@@ -138,7 +137,7 @@ def test_an_update_that_is_not_finite_leaves_all_as_it_was(optimizer: str) -> No
         assert torch.equal(a, b)
 
 
-def test_a_new_optimizer_is_a_file_and_a_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimizer_is_added_with_one_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match=r"optimizer must be one of 'adam', 'muon'.*, not 'made-up'"):
         TrainingConfig(steps=1, optimizer="made-up")
 
@@ -159,6 +158,6 @@ def test_a_new_optimizer_is_a_file_and_a_line_in_the_table(monkeypatch: pytest.M
     torch.testing.assert_close(model.weight.detach(), before - 0.5)
 
 
-def test_a_model_without_hidden_matrices_is_left_to_adam() -> None:
+def test_a_model_without_hidden_matrices_uses_adam_only() -> None:
     model = nn.Embedding(5, 3)
     assert muon.build(model, TrainingConfig(steps=1), "fp32").named().keys() == {"optimizer"}

@@ -1,4 +1,4 @@
-"""The learning rate: the paper's numbers, and the shape of every schedule."""
+"""The learning-rate schedule: values of the paper's equation, and the shape of every kind of schedule."""
 
 import math
 from typing import Any, Literal, get_args
@@ -16,7 +16,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 @pytest.mark.parametrize(
     ("step", "rate"),
     [
-        # 512^-0.5 · step · 4000^-1.5, and from step 4000 on 512^-0.5 · step^-0.5, by hand
+        # Calculated by hand: 512^-0.5 · step · 4000^-1.5, and from step 4000 on 512^-0.5 · step^-0.5.
         (1, 1.7469281074217108e-07),
         (2000, 3.4938562148434216e-04),
         (4000, 6.987712429686843e-04),
@@ -24,28 +24,28 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
         (100000, 1.3975424859373687e-04),
     ],
 )
-def test_the_papers_numbers(step: int, rate: float) -> None:
+def test_values_of_the_papers_equation(step: int, rate: float) -> None:
     assert learning_rate(ScheduleConfig(), 512, step, progress=0.5) == pytest.approx(rate, rel=1e-13)
 
 
 @given(step=st.integers(1, 10**7), d_model=st.integers(1, 4096), warmup=st.integers(1, 10**5))
-def test_the_papers_formula_as_printed(step: int, d_model: int, warmup: int) -> None:
-    printed = d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
-    found = learning_rate(ScheduleConfig(warmup=warmup), d_model, step, progress=0.1)
-    assert found == pytest.approx(printed, rel=1e-12)
+def test_the_schedule_equals_the_papers_equation(step: int, d_model: int, warmup: int) -> None:
+    expected = d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    rate = learning_rate(ScheduleConfig(warmup=warmup), d_model, step, progress=0.1)
+    assert rate == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_paper_with_a_peak_of_ones_own() -> None:
+def test_the_papers_schedule_with_another_peak() -> None:
     config = ScheduleConfig(warmup=100, peak_learning_rate=0.002)
     assert [learning_rate(config, 512, step, 0.1) for step in (50, 100, 400)] == [0.001, 0.002, 0.001]
 
 
-def test_the_paper_under_a_wall_clock_budget_has_the_same_shape() -> None:
+def test_the_papers_schedule_has_the_same_shape_with_a_budget_of_minutes() -> None:
     by_updates = ScheduleConfig(warmup=100, peak_learning_rate=0.002)
     by_clock = ScheduleConfig(warmup=0.1, peak_learning_rate=0.002)
     for step in range(1, 1001):
-        ours = learning_rate(by_clock, 512, 77, progress=step / 1000)
-        assert ours == pytest.approx(learning_rate(by_updates, 512, step, progress=0.3), rel=1e-12)
+        rate = learning_rate(by_clock, 512, 77, progress=step / 1000)
+        assert rate == pytest.approx(learning_rate(by_updates, 512, step, progress=0.3), rel=1e-12)
 
 
 @pytest.mark.parametrize("warmup", [100, 0.1])
@@ -57,10 +57,10 @@ def test_the_paper_under_a_wall_clock_budget_has_the_same_shape() -> None:
         ("constant", {1: 0.01, 50: 0.5, 100: 1.0, 550: 1.0, 1000: 1.0}),
     ],
 )
-def test_the_other_kinds_by_hand(kind: Kind, warmup: float, expected: dict[int, float]) -> None:
+def test_values_of_the_other_kinds(kind: Kind, warmup: float, expected: dict[int, float]) -> None:
     config = ScheduleConfig(kind=kind, warmup=warmup, peak_learning_rate=1.0, final_share=0.2)
-    found = {step: learning_rate(config, 512, step, progress=step / 1000) for step in expected}
-    assert found == pytest.approx(expected, rel=1e-12)
+    rates = {step: learning_rate(config, 512, step, progress=step / 1000) for step in expected}
+    assert rates == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["linear", "cosine", "constant"])
@@ -92,12 +92,12 @@ def peak_of(config: ScheduleConfig) -> float:
 
 
 @given(schedules, st.lists(st.floats(1e-4, 1), min_size=1, max_size=300))
-def test_it_rises_then_falls_within_bounds_whatever_the_pace(config: ScheduleConfig, paces: list[float]) -> None:
-    # Each update takes its own time, as by the wall clock; equal times are a budget in updates.
-    spent = [sum(paces[: i + 1]) / sum(paces) for i in range(len(paces))]
-    places = [(step, min(share, 1.0)) for step, share in enumerate(spent, start=1)]
-    rates = [learning_rate(config, 512, step, share) for step, share in places]
-    warm = [(step if config.warmup >= 1 else share) <= config.warmup for step, share in places]
+def test_the_rate_rises_then_falls_within_bounds(config: ScheduleConfig, durations: list[float]) -> None:
+    # Updates have different durations, as with a budget of minutes; equal durations are a budget of updates.
+    fractions = [sum(durations[: i + 1]) / sum(durations) for i in range(len(durations))]
+    points = [(step, min(fraction, 1.0)) for step, fraction in enumerate(fractions, start=1)]
+    rates = [learning_rate(config, 512, step, progress) for step, progress in points]
+    warm = [(step if config.warmup >= 1 else progress) <= config.warmup for step, progress in points]
     peak = peak_of(config)
     floor = 0.0 if config.kind == "paper" else peak * config.final_share
     slack = 1e-12 * peak
@@ -115,7 +115,7 @@ def test_it_rises_then_falls_within_bounds_whatever_the_pace(config: ScheduleCon
 def test_there_is_no_jump_at_the_end_of_the_warm_up(config: ScheduleConfig) -> None:
     peak = peak_of(config)
     if config.warmup >= 1:
-        # The first update after the warm-up is one step of the decay away, and no more.
+        # The first update after the warm-up differs by one step of the decay at most.
         step, total = int(config.warmup), 100 * int(config.warmup) + 100
         before = learning_rate(config, 512, step, step / total)
         after = learning_rate(config, 512, step + 1, (step + 1) / total)
@@ -135,7 +135,7 @@ def test_there_is_no_jump_at_the_end_of_the_warm_up(config: ScheduleConfig) -> N
         ({"warmup": 1.5}, "warmup must be a whole number of updates"),
         ({"warmup": float("nan")}, "warmup must be"),
         ({"warmup": float("inf")}, "warmup must be"),
-        ({"warmup": 0, "peak_learning_rate": 1.0}, "needs a warmup above 0"),
+        ({"warmup": 0, "peak_learning_rate": 1.0}, "requires a warmup above 0"),
         ({"warmup": 0.1}, "give peak_learning_rate"),
         ({"kind": "cosine"}, "give peak_learning_rate"),
         ({"peak_learning_rate": 0.0}, "peak_learning_rate must be above 0"),
@@ -143,6 +143,6 @@ def test_there_is_no_jump_at_the_end_of_the_warm_up(config: ScheduleConfig) -> N
         ({"final_share": 1.1}, r"final_share must be in \[0, 1\]"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ScheduleConfig(**settings)

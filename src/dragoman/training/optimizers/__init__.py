@@ -1,1 +1,1 @@
-"""What turns gradients into updates. To add an optimizer: a file beside this one, and a line in `table`."""
+"""Optimizers. To add one, write a module in this package and add a line to `table.OPTIMIZERS`."""

@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba, 2015) for all parameters, with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+"""Adam (Kingma and Ba, 2015) with decoupled weight decay (Loshchilov and Hutter, 2019)."""
 
 from collections.abc import Collection
 
@@ -14,11 +14,11 @@ def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -
     return Optimizers((adam_without(model, (), settings),))
 
 
-def adam_without(model: nn.Module, others: Collection[nn.Parameter], settings: OptimizerSettings) -> Part:
-    """Return Adam for all parameters but `others`."""
-    left_out = set(map(id, others))
+def adam_without(model: nn.Module, excluded: Collection[nn.Parameter], settings: OptimizerSettings) -> Part:
+    """Return Adam for all parameters except `excluded`."""
+    excluded_ids = set(map(id, excluded))
     adam = torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if id(parameter) not in left_out],
+        [parameter for parameter in model.parameters() if id(parameter) not in excluded_ids],
         lr=0.0,
         betas=settings.adam_betas,
         eps=settings.adam_epsilon,

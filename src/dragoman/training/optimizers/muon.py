@@ -11,18 +11,23 @@ from dragoman.device import Precision
 from dragoman.training.optimizers.adam import adam_without
 from dragoman.training.optimizers.parts import Optimizers, OptimizerSettings, Part, hidden_matrices
 
-# Of the quintic a·x + b·x³ + c·x⁵ (Jordan et al., 2024), which takes singular values to about 1 in STEPS turns.
+# Coefficients of the polynomial a·x + b·x³ + c·x⁵ (Jordan et al., 2024). STEPS iterations of it move singular values
+# close to 1.
 A, B, C = 3.4445, -4.7750, 2.0315
 STEPS = 5
-# The root mean square of Adam's usual update, which Muon's is scaled to.
+# Root mean square of a typical update of Adam, to which Muon's updates are scaled.
 ADAM_UPDATE = 0.2
 
 
 def orthogonalise(x: Float[Tensor, "B M N"], steps: int = STEPS) -> Float[Tensor, "B M N"]:
-    """About UVᵀ of each matrix UΣVᵀ, by Newton-Schulz iteration, in the type of `x`.
+    """Return approximately UVᵀ for each matrix UΣVᵀ, by Newton-Schulz iteration, in the type of `x`.
 
-    Singular values come out between 0.7 and 1.2, which is as good as 1 for an optimizer; those below a
-    thousandth of the matrix' norm stay smaller. Zeros stay zeros.
+    The resulting singular values are between 0.7 and 1.2, which is precise enough for an optimizer. Those below a
+    thousandth of the matrix norm remain smaller. A matrix of zeros remains zero.
+
+    Args:
+        x: the matrices.
+        steps: number of iterations.
     """
     tall = x.shape[1] > x.shape[2]
     if tall:
@@ -38,20 +43,22 @@ def orthogonalise(x: Float[Tensor, "B M N"], steps: int = STEPS) -> Float[Tensor
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose every update is made orthogonal, so that no direction of a matrix is left behind.
+    """Muon: momentum with orthogonalised updates, which have the same size in all directions of a matrix.
 
-    Sources: Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024); the scale
-    from Liu et al., "Muon is Scalable for LLM Training" (2025), section 2.2, by which Adam's learning
-    rates and weight decays suit it. As torch.optim.Muon, to which it is tested equal, but that matrices
-    of one shape are one product, a quarter faster on a CPU; and that a machine without bf16 in hardware,
-    where that one takes seconds, can compute in float32.
+    Sources: Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024); the scale of updates is
+    from Liu et al., "Muon is Scalable for LLM Training" (2025), section 2.2, and makes learning rates and weight decays
+    of Adam suitable for Muon.
+
+    The updates equal those of torch.optim.Muon, which a test verifies, with two differences. Matrices of one shape are
+    orthogonalised in one batched product, which is a quarter faster on a CPU. The computation may be in float32, for
+    machines without bf16 in hardware, where torch's takes seconds.
 
     Args:
         matrices: parameters [M, N].
-        lr: the learning rate.
-        momentum: of the moving average of gradients; Nesterov's.
-        weight_decay: decoupled, as in AdamW.
-        dtype: in which updates are made orthogonal.
+        lr: learning rate.
+        momentum: factor of the moving average of gradients (Nesterov momentum).
+        weight_decay: decoupled weight decay, as in AdamW.
+        dtype: type in which updates are orthogonalised.
     """
 
     def __init__(
@@ -78,8 +85,8 @@ class Muon(torch.optim.Optimizer):
                     by_shape[matrix.shape].append(matrix)
             for shape, matrices in by_shape.items():
                 # n x [M, N] -> [n, M, N]
-                wanted = torch.stack([self._with_momentum(matrix, group["momentum"]) for matrix in matrices])
-                updates = orthogonalise(wanted).to(matrices[0].dtype)
+                momenta = torch.stack([self._with_momentum(matrix, group["momentum"]) for matrix in matrices])
+                updates = orthogonalise(momenta).to(matrices[0].dtype)
                 rate = group["lr"] * ADAM_UPDATE * max(shape) ** 0.5
                 for matrix, update in zip(matrices, updates, strict=True):
                     if group["weight_decay"]:
@@ -87,6 +94,7 @@ class Muon(torch.optim.Optimizer):
                     matrix.add_(update, alpha=-rate)
 
     def _with_momentum(self, matrix: Tensor, momentum: float) -> Float[Tensor, "M N"]:
+        """Return the gradient of a matrix with Nesterov momentum, and update the moving average of its gradients."""
         gradient = cast(Tensor, matrix.grad)
         state = self.state[matrix]
         if not state:
@@ -96,7 +104,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -> Optimizers:
-    """Return Muon for the matrices of the layers, Adam for all other parameters."""
+    """Return Muon for the matrices of the layers, and Adam for all other parameters."""
     matrices = hidden_matrices(model)
     adam = adam_without(model, matrices, settings)
     if not matrices:

@@ -1,4 +1,4 @@
-"""What an optimizer is made of: torch's optimizers, each for its own parameters."""
+"""Parts of an optimizer: torch optimizers, each for some of the parameters."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 
 class OptimizerSettings(Protocol):
-    """What `TrainingConfig` says about optimizers."""
+    """The settings of `TrainingConfig` for optimizers."""
 
     @property
     def matrix_rate(self) -> float:
-        """Return the learning rate of matrices as a multiple of the schedule's."""
+        """Return the learning rate of matrices as a multiple of the scheduled learning rate."""
 
     @property
     def adam_betas(self) -> tuple[float, float]:
@@ -30,12 +30,14 @@ class OptimizerSettings(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """One of torch's optimizers, and how the loop treats it.
+    """A torch optimizer for some of the parameters.
 
-    name        in a checkpoint
-    optimizer   holds its parameters
-    rate        its learning rate as a multiple of the schedule's
-    fused       it can be told on the device that an update is not finite; otherwise the host waits for the answer
+    Attributes:
+        name: name of its state in a checkpoint.
+        optimizer: the optimizer, which refers to its parameters.
+        rate: its learning rate as a multiple of the scheduled learning rate.
+        fused: True for a fused optimizer, which skips an update that is not finite on the device. Otherwise the host
+            has to wait until it can read whether the update is finite.
     """
 
     name: str
@@ -44,11 +46,11 @@ class Part:
     fused: bool = False
 
     def step(self, learning_rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Update all parameters that have a gradient, if `finite`."""
+        """Update all parameters that have a gradient if `finite`, a boolean scalar on the device, is true."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * self.rate
         if self.fused:
-            # How torch's gradient scaler tells a fused optimizer, on the device, to leave everything as it is.
+            # torch's gradient scaler also sets this attribute to make a fused optimizer skip an update.
             self.optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
             self.optimizer.step()
         elif finite:
@@ -57,27 +59,27 @@ class Part:
 
 @dataclass(frozen=True)
 class Optimizers:
-    """The parts of an optimizer, which share the parameters among them."""
+    """An optimizer that consists of several parts, each for some of the parameters."""
 
     parts: tuple[Part, ...]
 
     def named(self) -> dict[str, torch.optim.Optimizer]:
-        """Return each by its name in a checkpoint."""
+        """Return the torch optimizers by their names in a checkpoint."""
         return {part.name: part.optimizer for part in self.parts}
 
     def step(self, learning_rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Update all parameters that have a gradient, if `finite`."""
+        """Update all parameters that have a gradient if `finite`, a boolean scalar on the device, is true."""
         for part in self.parts:
             part.step(learning_rate, finite)
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the matrices that turn hidden vectors into hidden vectors.
+    """Return the matrices of the layers, which map hidden vectors to hidden vectors.
 
-    Neither embeddings nor the projection onto the vocabulary, which every model with a vocabulary calls `output`.
+    Embeddings and the vocabulary projection, which is the attribute `output` of a model, are excluded.
     """
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    excluded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     output = getattr(model, "output", None)
     if isinstance(output, nn.Linear):
-        tables.add(id(output.weight))
-    return [parameter for parameter in model.parameters() if parameter.ndim == 2 and id(parameter) not in tables]
+        excluded.add(id(output.weight))
+    return [parameter for parameter in model.parameters() if parameter.ndim == 2 and id(parameter) not in excluded]

@@ -1,4 +1,4 @@
-"""The one table of optimizers: training.optimizer takes its names."""
+"""The table of optimizers; its names are the choices of the setting training.optimizer."""
 
 from collections.abc import Callable
 
