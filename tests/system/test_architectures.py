@@ -1,4 +1,4 @@
-"""Every architecture through the same doors: the command line trains it, translates with it, and compares it."""
+"""Every architecture on the command line: training, translation, evaluation and comparison."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.comparison.compare import compare
-from dragoman.comparison.trial import find_result
+from dragoman.comparison.trial import load_result
 from dragoman.errors import UserError
 from dragoman.run import train
 from dragoman.search.config import SearchConfig
@@ -55,13 +55,13 @@ def test_every_architecture_learns_to_translate_unseen_numbers(
     translator = Translator.load(tmp_path / "model", device="cpu")
     assert translator.engine.startswith("torch")
     test = test[:300]
-    found = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
-    right = sum(translation.text == pair.target for translation, pair in zip(found, test, strict=True))
+    translations = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
+    right = sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=True))
     assert right >= 0.9 * len(test), f"only {right} of {len(test)} unseen numbers are right"
 
 
 @pytest.mark.slow
-def test_models_of_both_directions_are_right_together_more_often_than_alone(tmp_path: Path) -> None:
+def test_models_of_both_directions_together_are_better_than_each_alone(tmp_path: Path) -> None:
     training, validation, test = split_numbers()
     for name, right_to_left in (("forward", False), ("backward", True)):
         train(
@@ -79,10 +79,9 @@ def test_models_of_both_directions_are_right_together_more_often_than_alone(tmp_
         )
 
     def right(*names: str) -> int:
-        found = Translator.load(*(tmp_path / name for name in names), device="cpu").translate(
-            [pair.source for pair in test[:500]]
-        )
-        return sum(translation.text == pair.target for translation, pair in zip(found, test, strict=False))
+        translator = Translator.load(*(tmp_path / name for name in names), device="cpu")
+        translations = translator.translate([pair.source for pair in test[:500]])
+        return sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=False))
 
     assert "from the last token to the first" in (tmp_path / "backward" / "README.md").read_text()
     assert "from the last token" not in (tmp_path / "forward" / "README.md").read_text()
@@ -108,7 +107,7 @@ def few(tmp_path: Path) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("architecture", ["recurrent", "convolutional", "universal"])
-def test_the_verbs_take_every_architecture(
+def test_the_commands_support_every_architecture(
     architecture: str, few: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     training, validation, test = few
@@ -119,7 +118,7 @@ def test_the_verbs_take_every_architecture(
     assert architecture in (model / "README.md").read_text()
     assert dragoman(monkeypatch, "evaluate", model, test) == 0
     assert "BLEU" in capfd.readouterr().out
-    # A model of 20 updates says nothing good, but a line for each line, with a beam, and in a batch or alone.
+    # After 20 updates the translations are poor, but there is one for each line.
     (tmp_path / "lines").write_text("seven\n\ntwenty-one\n")
     assert dragoman(monkeypatch, "translate", model, tmp_path / "lines", "--beam", "3") == 0
     assert capfd.readouterr().out.count("\n") == 3
@@ -130,7 +129,7 @@ def test_the_verbs_take_every_architecture(
     assert f"its architecture is {architecture}" in capfd.readouterr().err
 
 
-def test_a_preset_that_an_architecture_lacks_is_refused(
+def test_a_preset_that_an_architecture_lacks_is_rejected(
     few: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     command = ("train", few[0], "--out", tmp_path / "model", "--model", "recurrent", "--preset", "modern")
@@ -139,8 +138,8 @@ def test_a_preset_that_an_architecture_lacks_is_refused(
     assert not (tmp_path / "model").exists()
 
 
-def test_a_comparison_goes_on_where_it_stopped(few: tuple[str, str, str], tmp_path: Path) -> None:
-    """Stopped by Ctrl-C in its midst; finished trials stay as they are, and another request is refused."""
+def test_a_comparison_is_resumed_after_an_interruption(few: tuple[str, str, str], tmp_path: Path) -> None:
+    """Ctrl-C interrupts the second trial; finished trials are not changed, and another request is rejected."""
     training, validation, test = few
     out = tmp_path / "study"
     settings = [f"--set=preset={FEW['preset']}"] + [
@@ -157,7 +156,7 @@ def test_a_comparison_goes_on_where_it_stopped(few: tuple[str, str, str], tmp_pa
         for line in process.stderr:
             if "post-norm, layer" in line:
                 break
-        # As a terminal does: to the trial's process too, which is importing torch at this time.
+        # As from a terminal, also the process of the trial receives the signal; it is importing torch at this time.
         time.sleep(1)
         os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=120)[1]
@@ -170,7 +169,7 @@ def test_a_comparison_goes_on_where_it_stopped(few: tuple[str, str, str], tmp_pa
     assert first.read_bytes() == kept
     assert finished.stdout.count("| pre-norm, batch |") == 3
     assert (out / "comparison.html").exists()
-    slowest = min(find_result(each).updates for each in (out / "time").iterdir())  # type: ignore[union-attr]
-    assert {find_result(each).updates for each in (out / "tokens").iterdir()} == {slowest}  # type: ignore[union-attr]
+    slowest = min(load_result(path).updates for path in (out / "time").iterdir())  # type: ignore[union-attr]
+    assert {load_result(path).updates for path in (out / "tokens").iterdir()} == {slowest}  # type: ignore[union-attr]
     with pytest.raises(UserError, match="another comparison"):
         compare([training], out, study="norm", minutes=0.5, validation=validation, test=test, settings=FEW)

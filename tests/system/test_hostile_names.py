@@ -34,4 +34,4 @@ def test_a_run_in_a_directory_with_a_hostile_name(
         assert "[red]\\x1b[31m\\nforged \\udcff[/b]" in output
         assert "\x1b" not in output + errors
         assert "\nforged" not in output + errors
-    assert "going on with the run in" in errors
+    assert "resuming the run in" in errors

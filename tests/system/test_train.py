@@ -1,4 +1,4 @@
-"""The whole way: train on number words, translate unseen numbers, be interrupted and go on."""
+"""Whole training runs on number words: translation of unseen numbers, interruption and resuming, rejected requests."""
 
 import json
 import signal
@@ -46,12 +46,12 @@ def test_tiny_learns_to_translate_unseen_numbers(numbers: tuple[str, str, list[P
         "schedule": {"kind": "cosine", "peak_learning_rate": 4e-3, "warmup": 100},
         "training": {"steps": 1000, "validations": 2, "precision": "fp32", "best_by": "exact_match"},
     }
-    outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
-    assert outcome.steps == 1000
+    result = train([training], tmp_path / "model", validation=validation, settings=settings)
+    assert result.steps == 1000
     log = [json.loads(line) for line in (tmp_path / "model/run/log.jsonl").read_text().splitlines()]
     matches = {event["step"]: event["exact_match"] for event in log if event["event"] == "validation"}
-    assert matches[outcome.best_step] == outcome.best["exact_match"] == max(matches.values())
-    assert outcome.best["exact_match"] >= 95
+    assert matches[result.best_step] == result.best["exact_match"] == max(matches.values())
+    assert result.best["exact_match"] >= 95
     translator = Translator.load(tmp_path / "model", device="cpu")
     translations = translator.translate([pair.source for pair in test], search=SearchConfig(beam=4))
     right = sum(translation.text == pair.target for translation, pair in zip(translations, test, strict=True))
@@ -69,23 +69,23 @@ def few_numbers(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.fixture
 def interrupt_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Updates after which training gets a SIGTERM from itself; filled by the test."""
-    moments: list[int] = []
+    """Return a list of updates, filled by the test, after which training receives SIGTERM."""
+    steps: list[int] = []
 
     class Interrupted(Trainer[Seq2Seq, Batch]):
         def update(self, batches: Sequence[Batch]) -> None:
             super().update(batches)
-            if self.state.progress.step in moments:
-                moments.remove(self.state.progress.step)
+            if self.state.progress.step in steps:
+                steps.remove(self.state.progress.step)
                 signal.raise_signal(signal.SIGTERM)
 
     train_with(monkeypatch, Interrupted)
-    yield moments
-    assert not moments, "a moment of interruption never came"
+    yield steps
+    assert not steps, "training never reached this update"
 
 
 @pytest.mark.parametrize(
-    "choices",
+    "changes",
     [
         {"training": {"optimizer": "adam"}},
         {"training": {"optimizer": "muon"}},
@@ -96,12 +96,12 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     ids=str,
 )
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int], choices: dict[str, Any]
+    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int], changes: dict[str, Any]
 ) -> None:
     training, validation = few_numbers
-    settings = merge(TINY_RUN, choices)
+    settings = merge(TINY_RUN, changes)
     whole = train([training], tmp_path / "whole", validation=validation, settings=settings)
-    # In mid-epoch, at a validation, and just before the end.
+    # In the middle of an epoch, at a validation, and just before the end.
     interrupt_after += [7, 20, 39]
     for step in (7, 20, 39):
         with pytest.raises(Stopped) as stopped:
@@ -126,7 +126,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert events[0] == events[1]
 
 
-def test_the_same_command_after_the_end_changes_nothing(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_repeating_the_call_of_a_finished_run_changes_nothing(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     training, validation = few_numbers
     first = train([training], tmp_path / "model", validation=validation, settings=TINY_RUN)
     weights = (tmp_path / "model/model.safetensors").read_bytes()
@@ -135,7 +135,7 @@ def test_the_same_command_after_the_end_changes_nothing(few_numbers: tuple[str, 
     assert (tmp_path / "model/model.safetensors").read_bytes() == weights
 
 
-def test_other_settings_in_the_same_directory_are_refused(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_other_settings_in_the_same_directory_are_rejected(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     training, validation = few_numbers
     train([training], tmp_path / "model", validation=validation, settings=TINY_RUN)
     other = {**TINY_RUN, "batching": {"batch_tokens": 128, "window": 200}}
@@ -143,17 +143,17 @@ def test_other_settings_in_the_same_directory_are_refused(few_numbers: tuple[str
         train([training], tmp_path / "model", validation=validation, settings=other)
 
 
-def test_a_directory_with_other_files_is_left_alone(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_not_changed(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "thesis"
     out.mkdir()
     (out / "run").mkdir()
-    (out / "chapter1.tex").write_text("dear")
+    (out / "chapter1.tex").write_text("text")
     with pytest.raises(UserError, match="another --out"):
         train([few_numbers[0]], out, settings=TINY_RUN)
     assert {path.name for path in out.iterdir()} == {"chapter1.tex", "run"}
 
 
-def test_a_bad_line_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+def test_an_invalid_line_is_reported_before_training(tmp_path: Path) -> None:
     corpus = tmp_path / "bad.tsv"
     corpus.write_bytes(b"one\teins\nno tab here\n")
     with pytest.raises(UserError, match=r"bad\.tsv:2"):
@@ -161,40 +161,40 @@ def test_a_bad_line_is_named_before_anything_is_trained(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
-def test_a_misspelt_setting_names_its_neighbour_before_the_corpus_is_read(tmp_path: Path) -> None:
+def test_a_misspelt_setting_is_reported_before_the_corpus_is_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"training\.steps"):
         train(["missing.tsv"], tmp_path / "model", settings={"training": {"stpes": 3}})
 
 
-def test_the_wall_clock_is_a_budget(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_a_budget_of_minutes(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     training, validation = few_numbers
     settings = {
         **TINY_RUN,
         "schedule": {},
         "training": {"minutes": 0.05, "validations": 2},
     }
-    outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
-    assert outcome.seconds >= 3
+    result = train([training], tmp_path / "model", validation=validation, settings=settings)
+    assert result.seconds >= 3
     run = json.loads((tmp_path / "model/run/run.json").read_text(encoding="utf-8"))
-    assert run["config"]["schedule"]["kind"] == "linear", "the schedule was not fitted to the budget"
+    assert run["config"]["schedule"]["kind"] == "linear", "the schedule does not suit the budget"
     assert 0 < run["config"]["schedule"]["warmup"] < 1
 
 
-def test_patience_stops_a_run_that_gets_no_better(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_patience_stops_a_run_that_does_not_improve(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     training, validation = few_numbers
     settings = {
         **TINY_RUN,
-        # A learning rate of next to nothing: after the first validation nothing improves enough to show.
+        # With such a small learning rate, nothing improves after the first validation.
         "schedule": {"kind": "constant", "warmup": 0, "peak_learning_rate": 1e-12},
         "training": {"steps": 100, "validations": 50, "patience": 3, "best_by": "loss", "precision": "fp32"},
     }
-    outcome = train([training], tmp_path / "model", validation=validation, settings=settings)
-    assert outcome.stopped_early
-    assert outcome.steps < 100
-    assert outcome.best_step < outcome.steps
+    result = train([training], tmp_path / "model", validation=validation, settings=settings)
+    assert result.stopped_early
+    assert result.steps < 100
+    assert result.best_step < result.steps
 
 
-def test_tensorboard_gets_the_figures(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_metrics_are_written_for_tensorboard(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     training, validation = few_numbers
     settings = {**TINY_RUN, "training": {"steps": 10, "validations": 1, "tensorboard": True}}
     train([training], tmp_path / "model", validation=validation, settings=settings)
@@ -206,7 +206,7 @@ def test_tensorboard_gets_the_figures(few_numbers: tuple[str, str], tmp_path: Pa
     assert [event.step for event in events.Scalars("validation/loss")] == [10]
 
 
-def test_validation_is_split_off_when_none_is_given(few_numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_pairs_are_held_out_if_no_validation_corpus_is_given(few_numbers: tuple[str, str], tmp_path: Path) -> None:
     settings = {**TINY_RUN, "training": {"steps": 2, "validations": 1}, "data": {"validation_share": 0.1}}
     train([few_numbers[0]], tmp_path / "model", settings=settings)
     run = tmp_path / "model/run"

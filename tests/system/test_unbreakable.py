@@ -1,4 +1,4 @@
-"""What must not break a run: kills, full disks, damage, numbers that are not finite, too little memory."""
+"""Robustness of training runs: kills, full disks, damaged files, values that are not finite, too little memory."""
 
 import errno
 import json
@@ -51,7 +51,7 @@ def run(corpus: str, out: Path) -> Outcome:
     return train([corpus], out, settings=SHORT_RUN)
 
 
-def failure_of(corpus: str, out: Path) -> UserError | None:
+def error_of_run(corpus: str, out: Path) -> UserError | None:
     try:
         run(corpus, out)
     except UserError as error:
@@ -79,14 +79,14 @@ train([corpus], out, settings=SHORT_RUN)
 """
 
 
-def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(corpus: str, tmp_path: Path) -> None:
-    """The short form of benchmarks/unbreakable.py."""
-    begin = time.monotonic()
+def test_a_run_killed_at_random_times_ends_like_an_uninterrupted_one(corpus: str, tmp_path: Path) -> None:
+    """A short version of benchmarks/unbreakable.py."""
+    start = time.monotonic()
     run(corpus, tmp_path / "whole")
-    seconds = time.monotonic() - begin
-    moments, kills = random.Random(1), 0
+    seconds = time.monotonic() - start
+    generator, kills = random.Random(1), 0
     for _ in range(5):
-        arguments = [corpus, str(tmp_path / "broken"), str(moments.uniform(0.01, seconds))]
+        arguments = [corpus, str(tmp_path / "broken"), str(generator.uniform(0.01, seconds))]
         done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         kills += done.returncode != 0
@@ -96,7 +96,7 @@ def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(corpus: str, 
     assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "broken/model.safetensors").read_bytes()
 
 
-def test_a_disk_that_fills_at_any_write_costs_nothing(
+def test_a_disk_that_is_full_at_any_write_destroys_nothing(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(corpus, tmp_path / "whole")
@@ -112,11 +112,11 @@ def test_a_disk_that_fills_at_any_write_costs_nothing(
     monkeypatch.setattr(files_module, "write_synced", write_until_full)
     monkeypatch.setattr(checkpoint_module, "write_synced", write_until_full)
     out, failures = tmp_path / "full", 0
-    # In the worst case the run gets one write further each time.
+    # Each attempt makes at least one more write than the previous one.
     for number in range(1, 100):
         left[0] = number
         steps = list_steps(out / "run/checkpoints") if out.exists() else []
-        error = failure_of(corpus, out)
+        error = error_of_run(corpus, out)
         if error is None:
             break
         failures += 1
@@ -130,7 +130,7 @@ def test_a_disk_that_fills_at_any_write_costs_nothing(
     assert same(weights(tmp_path / "whole"), weights(out))
 
 
-def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(
+def test_no_files_are_left_if_the_disk_is_full_from_the_beginning(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -162,7 +162,7 @@ def test_a_real_full_disk_ends_with_a_clear_error(corpus: str, tmp_path: Path) -
         subprocess.run(["umount", str(disk)], check=True)
 
 
-# Damage.
+# Damage
 
 
 def flipped(data: bytes) -> bytes:
@@ -183,7 +183,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """Count the functions that Python calls in the block: how much work it is, however fast the machine."""
+    """Count the Python function calls in the block, which measure its work independently of the machine."""
     calls, before = [0], sys.getprofile()
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
@@ -197,21 +197,21 @@ def counted_calls() -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.model"])
-def test_naming_a_damaged_model_file_is_no_more_work_than_loading(trained: tuple[str, Path], name: str) -> None:
+def test_detecting_a_damaged_model_file_is_no_more_work_than_loading(trained: tuple[str, Path], name: str) -> None:
     _, model = trained
     path = model / name
     data = path.read_bytes()
-    one = bytearray(data)
-    one[len(data) * 3 // 4] ^= 0x10
-    cuts = [data[: len(data) * cut // 100] for cut in range(100)]
-    Translator.load(model, device="cpu")  # imports what it needs
+    one_byte = bytearray(data)
+    one_byte[len(data) * 3 // 4] ^= 0x10
+    truncated = [data[: len(data) * percent // 100] for percent in range(100)]
+    Translator.load(model, device="cpu")  # so that all imports are done before calls are counted
     with counted_calls() as whole:
         Translator.load(model, device="cpu")
     assert whole[0] > 100
     try:
-        for damaged in (flipped(data), bytes(one), *cuts):
-            if name == "config.json" and damaged == bytes(one):
-                continue  # one letter of a language's code is as good as another
+        for damaged in (flipped(data), bytes(one_byte), *truncated):
+            if name == "config.json" and damaged == bytes(one_byte):
+                continue  # this byte is in the code of a language, which may be any text
             path.write_bytes(damaged)
             named = pytest.raises(UserError, match=r"config\.json|model\.safetensors|tokenizer")
             with named, counted_calls() as calls:
@@ -222,21 +222,21 @@ def test_naming_a_damaged_model_file_is_no_more_work_than_loading(trained: tuple
 
 
 class Bomb:
-    """Unpickling it makes a file."""
+    """An object that creates a directory when it is unpickled."""
 
-    def __init__(self, crater: Path) -> None:
-        self.crater = crater
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return os.mkdir, (str(self.crater),)
+        return os.mkdir, (str(self.directory),)
 
 
-def test_a_pickle_in_any_place_never_runs(trained: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_pickle_in_place_of_any_file_is_never_loaded(trained: tuple[str, Path], tmp_path: Path) -> None:
     corpus, model = trained
-    crater = tmp_path / "crater"
-    bombs = [pickle.dumps(Bomb(crater), protocol) for protocol in (0, 5)]
+    directory = tmp_path / "unpickled"
+    bombs = [pickle.dumps(Bomb(directory), protocol) for protocol in (0, 5)]
     zipped = tmp_path / "zipped.pt"
-    torch.save(Bomb(crater), zipped)
+    torch.save(Bomb(directory), zipped)
     bombs.append(zipped.read_bytes())
     paths = [path for path in model.rglob("*") if path.is_file() and path.stat().st_size]
     assert len(paths) > 12
@@ -248,12 +248,12 @@ def test_a_pickle_in_any_place_never_runs(trained: tuple[str, Path], tmp_path: P
                 for use in (lambda: Translator.load(model, device="cpu"), lambda: run(corpus, model)):
                     with suppress(UserError):
                         use()
-                    assert not crater.exists(), path
+                    assert not directory.exists(), path
         finally:
             path.write_bytes(data)
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+def test_the_previous_checkpoint_is_used_if_the_last_one_is_damaged(
     corpus: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run(corpus, tmp_path / "whole")
@@ -262,15 +262,17 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     for path in newest.iterdir():
         path.write_bytes(flipped(path.read_bytes()))
     run(corpus, tmp_path / "whole")
-    assert "passed over" in caplog.text
+    assert "skipping this checkpoint" in caplog.text
     assert str(newest) in caplog.text
     assert same(expected, weights(tmp_path / "whole"))
 
 
-# Moved, changed, old.
+# Moved directories, changed corpora, other versions
 
 
-def test_a_renamed_run_goes_on(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_a_renamed_directory_can_be_resumed(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(corpus, tmp_path / "whole")
 
     class StoppedAt7(Trainer[Seq2Seq, Batch]):
@@ -289,7 +291,7 @@ def test_a_renamed_run_goes_on(corpus: str, tmp_path: Path, monkeypatch: pytest.
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "elsewhere/after"))
 
 
-def test_a_corpus_that_changed_is_refused_and_a_touched_one_is_not(corpus: str, tmp_path: Path) -> None:
+def test_a_changed_corpus_is_rejected_but_not_a_changed_modification_time(corpus: str, tmp_path: Path) -> None:
     run(corpus, tmp_path / "model")
     data = Path(corpus).read_bytes()
     Path(corpus).write_bytes(data.replace(b"one", b"two", 1))
@@ -304,7 +306,7 @@ def test_a_corpus_that_changed_is_refused_and_a_touched_one_is_not(corpus: str, 
 
 
 @pytest.mark.parametrize("number", [1, 99])
-def test_another_format_is_refused_with_what_to_do(trained: tuple[str, Path], number: int) -> None:
+def test_another_format_is_rejected_with_advice(trained: tuple[str, Path], number: int) -> None:
     corpus, model = trained
     for path, use in (
         (model / "run/run.json", lambda: run(corpus, model)),
@@ -315,7 +317,7 @@ def test_another_format_is_refused_with_what_to_do(trained: tuple[str, Path], nu
         path.write_text(json.dumps(changed))
         try:
             if path.name == "config.json" and number == 1:
-                use()  # the present one
+                use()  # the current format
             else:
                 with pytest.raises(UserError, match=r"format 9?9?1?.*(version|update)"):
                     use()
@@ -323,31 +325,31 @@ def test_another_format_is_refused_with_what_to_do(trained: tuple[str, Path], nu
             path.write_text(text)
 
 
-# Numbers that are not finite.
+# Values that are not finite
 
 
-@pytest.fixture(params=[1, 10], ids=["read at once", "read late, as on a GPU"])
+@pytest.fixture(params=[1, 10], ids=["read after each update", "read late, as on a GPU"])
 def poison(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Callable[[int, int], bool], str], None]:
-    """Let the loss or the gradient be NaN where a function of (step, rollbacks) says so."""
+    """Return a function that makes the loss NaN or the gradient infinite at updates where (step, rollbacks) -> True."""
 
-    def install(when: Callable[[int, int], bool], what: str) -> None:
+    def install(condition: Callable[[int, int], bool], target: str) -> None:
         class Poisoned(Trainer[Seq2Seq, Batch]):
             def update(self, batches: Sequence[Batch]) -> None:
                 gradients, progress = self.gradients, self.state.progress
 
-                def spoil(batches: Sequence[Batch]) -> tuple[Tensor, int]:
+                def not_finite(batches: Sequence[Batch]) -> tuple[Tensor, int]:
                     loss, tokens = gradients(batches)
-                    if what == "loss":
+                    if target == "loss":
                         return loss * math.nan, tokens
                     parameter = next(self.model.parameters())
                     assert parameter.grad is not None
                     parameter.grad[0, 0] = math.inf
                     return loss, tokens
 
-                if when(progress.step + 1, progress.rollbacks):
-                    self.gradients = spoil  # type: ignore[assignment]
+                if condition(progress.step + 1, progress.rollbacks):
+                    self.gradients = not_finite  # type: ignore[assignment]
                 super().update(batches)
                 self.gradients = gradients
 
@@ -360,37 +362,37 @@ def events(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("what", ["loss", "gradient"])
+@pytest.mark.parametrize("target", ["loss", "gradient"])
 def test_an_update_that_is_not_finite_is_not_applied(
-    corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None], what: str
+    corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None], target: str
 ) -> None:
-    poison(lambda step, rollbacks: step in (5, 6, 9), what)
-    outcome = run(corpus, tmp_path / "model")
-    assert (outcome.steps, outcome.skipped, outcome.rollbacks) == (12, 3, 0)
+    poison(lambda step, rollbacks: step in (5, 6, 9), target)
+    result = run(corpus, tmp_path / "model")
+    assert (result.steps, result.skipped, result.rollbacks) == (12, 3, 0)
     assert [event["step"] for event in events(tmp_path / "model") if event["event"] == "skipped"] == [5, 6, 9]
     assert all(tensor.isfinite().all() for tensor in weights(tmp_path / "model").values())
 
 
-def test_three_in_a_row_go_back_to_the_checkpoint_with_half_the_rate(
+def test_three_in_a_row_cause_a_rollback_with_half_the_learning_rate(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
 ) -> None:
-    # The checkpoints are those of the validations after updates 4 and 8.
+    # There are checkpoints at the validations after updates 4 and 8.
     poison(lambda step, rollbacks: step in (6, 7, 8) and rollbacks < 2, "loss")
-    outcome = run(corpus, tmp_path / "model")
-    assert (outcome.steps, outcome.rollbacks, outcome.skipped) == (12, 2, 6)
+    result = run(corpus, tmp_path / "model")
+    assert (result.steps, result.rollbacks, result.skipped) == (12, 2, 6)
     [rollback] = [event for event in events(tmp_path / "model") if event["event"] == "rollback"][-1:]
     assert rollback["step"] == 4
     assert "0.25 of the learning rate" in str(rollback["message"])
     [last] = [event for event in events(tmp_path / "model") if event["event"] == "step"]
-    # Linear from 1e-3 after 5 updates to 0 after 12: at 10, after 9 of them, 3/7; twice halved.
+    # The schedule decreases linearly from 1e-3 after 5 updates to 0 after 12; this is 3/7 of it, halved twice.
     assert float(str(last["learning_rate"])) < 1e-3 / 4
 
 
-def test_ten_returns_are_enough(
+def test_training_fails_after_ten_rollbacks(
     corpus: str, tmp_path: Path, poison: Callable[[Callable[[int, int], bool], str], None]
 ) -> None:
     poison(lambda step, rollbacks: step > 5, "loss")
-    with pytest.raises(UserError, match=r"after 10 returns .*fp32"):
+    with pytest.raises(UserError, match=r"after 10 rollbacks .*fp32"):
         run(corpus, tmp_path / "model")
     rollbacks = [event for event in events(tmp_path / "model") if event["event"] == "rollback"]
     assert len(rollbacks) <= MAX_ROLLBACKS
@@ -399,10 +401,10 @@ def test_ten_returns_are_enough(
     assert newest.step == 4
 
 
-# Memory.
+# Memory
 
 
-def test_a_batch_that_does_not_fit_is_split_and_said_once(
+def test_a_batch_that_does_not_fit_is_split_with_one_message(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, sizes = TranslationLosses.loss, []
@@ -414,8 +416,8 @@ def test_a_batch_that_does_not_fit_is_split_and_said_once(
         return whole(self, model, batch)
 
     monkeypatch.setattr(TranslationLosses, "loss", small_memory)
-    outcome = run(corpus, tmp_path / "model")
-    assert outcome.steps == 12
+    result = run(corpus, tmp_path / "model")
+    assert result.steps == 12
     assert max(sizes) > 50
     assert capsys.readouterr().err.count("does not fit into memory") == 1
 
@@ -429,7 +431,7 @@ def test_a_pair_that_does_not_fit_is_an_error(corpus: str, tmp_path: Path, monke
         run(corpus, tmp_path / "model")
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(
+def test_other_errors_are_not_treated_as_a_lack_of_memory(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:

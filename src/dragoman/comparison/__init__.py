@@ -1,1 +1,1 @@
-"""Variants of a model, compared honestly: the same data, tokenizer, loop, search and budget."""
+"""Comparison of model variants with the same data, tokenizer, training loop, search and budget."""

@@ -1,4 +1,4 @@
-"""A study from its first trial to its tables, resumable at any moment."""
+"""Comparison of the variants of a study, which can be resumed after any interruption."""
 
 import json
 import multiprocessing
@@ -13,39 +13,43 @@ from typing import Any
 
 from rich.console import Console
 
-from dragoman.comparison.matching import count_parameters, matched
+from dragoman.comparison.matching import count_parameters, match_width
 from dragoman.comparison.studies import Study, Variant, study_named
-from dragoman.comparison.trial import Trial, TrialResult, find_result, run_trial
+from dragoman.comparison.trial import Trial, TrialResult, load_result, run_trial
 from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import preset, read_model_config
 from dragoman.printing import complain
-from dragoman.run.config import draft, read_settings
+from dragoman.run.config import read_settings, resolve_without_corpus
 from dragoman.run.plan import Plan, load_plan
 from dragoman.settings import differences, merge, to_mapping
 from dragoman.streams import open_standard_streams
 from dragoman.training.stopping import Stopped, StopRequest, catch_stop_signals
 
 REQUEST_FILE = "study.json"
-# Unless a run file says otherwise. Adam, as all of these models were published with it or have been trained with it
-# since; validations often enough to draw a curve, on few pairs, as they are part of the budget.
+# Defaults of all studies, which a run file can change. Adam is suitable for all architectures. There are enough
+# validations for a learning curve, but on few pairs, since their time is part of the budget.
 DEFAULTS = {
     "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
     "training": {"optimizer": "adam", "validations": 6},
     "data": {"validation_pairs": 300},
 }
-# What a variant of another architecture takes over from the reference, if it has it; sizes are its own.
-CHOICES = ("dropout", "norm_placement", "norm", "activation", "tied_embeddings")
+# Settings that a variant of another architecture takes from the reference, if it has them. Its sizes are those of its
+# own preset.
+SHARED_SETTINGS = ("dropout", "norm_placement", "norm", "activation", "tied_embeddings")
 BY_TIME, BY_TOKENS = "time", "tokens"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The finished trials of a study.
+    """Result of a comparison: the finished trials of a study.
 
-    by_time     each variant after the same wall-clock time
-    by_tokens   each variant after the same number of updates, on the same batches in the same order
+    Attributes:
+        study: the study.
+        request: the arguments of `compare`.
+        by_time: each variant after the same wall-clock time.
+        by_tokens: each variant after the same number of updates, on the same batches in the same order.
     """
 
     study: Study
@@ -65,39 +69,52 @@ def compare(
     settings: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> Comparison:
-    """Train every variant of a study for `minutes`, then each for as many updates as the slowest made.
+    """Compare the variants of a study with equal budgets.
 
-    The reference comes first; what the corpus' size and the budget chose for it (subwords, batches) holds for all. The
-    second budget is the updates of the slowest variant: batches are the same for all, and so are the target tokens.
-    Finished trials are not run again, an interrupted one goes on.
+    Every variant is trained twice: for `minutes`, and for the number of updates that the slowest variant made in this
+    time. In the second training, all variants see the same batches, and therefore the same target tokens. The first
+    variant is the reference: the defaults that its training determines for the corpus and the budget (such as subwords
+    and batches) are used for all variants. A repeated call skips finished trials and resumes an interrupted one.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        from dragoman.comparison.compare import compare
+        from dragoman.comparison.report import write_report
+
+        comparison = compare(["corpus.tsv"], Path("comparison"), study="norm", minutes=10)
+        write_report(comparison, Path("comparison"))
+        ```
 
     Args:
-        corpora, validation: as `train` takes them.
-        out: takes a model directory for each trial, below time/ and tokens/.
-        study: one of `studies.STUDIES`.
-        minutes: of wall clock, for each variant.
-        test: a corpus to score on; without it, the validation pairs.
-        settings: a run file's, for all variants.
-        console: where progress is told.
+        corpora: Corpora to train on, as in `train`.
+        out: Directory for the model directories of the trials, which are below time/ and tokens/.
+        study: Name of a study in `studies.STUDIES`.
+        minutes: Wall-clock time for each variant.
+        validation: Corpus to validate on, as in `train`.
+        test: Corpus on which the models are evaluated. None: the validation pairs.
+        settings: Settings of a run file, for all variants.
+        console: Shows the progress. Defaults to standard error.
 
     Raises:
-        UserError: for a bad study, corpus or setting, or when `out` holds another comparison. A bad setting is
-            reported before anything is written.
-        Stopped: on SIGINT or SIGTERM, after saving; the same call goes on.
+        UserError: for an invalid study, corpus or setting, or if `out` contains another comparison. An invalid setting
+            is reported before anything is written.
+        Stopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the comparison.
     """
     console = console or Console(stderr=True, soft_wrap=True)
-    chosen = study_named(study)
+    selected = study_named(study)
     if not minutes > 0:
         raise SettingsError(f"minutes must be above 0, not {minutes}")
     settings = settings or {}
     training = settings.get("training", {})
     if isinstance(training, Mapping) and {"steps", "minutes"} & training.keys():
         raise SettingsError(
-            "the budget of a comparison is --minutes, for every variant: leave training.steps and .minutes"
+            "--minutes sets the budget of every variant of a comparison: remove training.steps and training.minutes"
         )
     if "preset" in settings:
-        # An architecture that lacks it should show now, not after others have been trained.
-        for variant in chosen.variants:
+        # An architecture without this preset is reported before any training.
+        for variant in selected.variants:
             preset(str(settings["preset"]), 1000, 1000, joint=True, architecture=variant.architecture)
     request = {
         "study": study,
@@ -107,19 +124,19 @@ def compare(
         "test": test,
         "settings": json.loads(json.dumps(settings)),
     }
-    first = reference_settings(chosen.variants[0], settings, minutes)
-    draft(read_settings(first))
+    first = reference_settings(selected.variants[0], settings, minutes)
+    resolve_without_corpus(read_settings(first))
     _write_request(out, request)
     with catch_stop_signals() as stop:
         trials = _Trials(tuple(corpora), validation, test, out, console, stop)
-        comparison = _run(chosen, request, first, trials)
+        comparison = _run(selected, request, first, trials)
         if stop.signal_number is not None:
             raise Stopped(stop.signal_number, 0)
     return comparison
 
 
 def reference_settings(reference: Variant, settings: Mapping[str, Any], minutes: float) -> dict[str, Any]:
-    """Return what the run file of a study's first variant says: the user's settings over the defaults of studies."""
+    """Return the settings of the reference: the defaults of studies, replaced by the user's and the variant's."""
     return merge(
         DEFAULTS,
         settings,
@@ -132,39 +149,47 @@ def _run(study: Study, request: dict[str, Any], settings: Mapping[str, Any], tri
     reference = study.variants[0]
     first = trials.result(reference.name, BY_TIME, settings)
     plan = load_plan(trials.directory(reference.name, BY_TIME) / "run")
-    resolved = {variant.name: variant_settings(variant, plan, matching=study.matched) for variant in study.variants}
-    by_time = [first, *(trials.result(each.name, BY_TIME, resolved[each.name]) for each in study.variants[1:])]
+    resolved = {
+        variant.name: variant_settings(variant, plan, match_parameters=study.matched) for variant in study.variants
+    }
+    others = study.variants[1:]
+    by_time = [first, *(trials.result(variant.name, BY_TIME, resolved[variant.name]) for variant in others)]
 
     slowest = min(by_time, key=lambda result: result.updates)
     by_tokens = []
-    for variant, timed in zip(study.variants, by_time, strict=True):
-        if timed is slowest:
-            # It has made so many updates already.
-            by_tokens.append(timed)
+    for variant, result in zip(study.variants, by_time, strict=True):
+        if result is slowest:
+            # Its first training made this number of updates.
+            by_tokens.append(result)
             continue
         budget = merge(resolved[variant.name], {"training": {"steps": slowest.updates, "minutes": "none"}})
         by_tokens.append(trials.result(variant.name, BY_TOKENS, budget))
     return Comparison(study, request, tuple(by_time), tuple(by_tokens))
 
 
-def variant_settings(variant: Variant, reference: Plan, *, matching: bool) -> dict[str, Any]:
-    """The reference's run with a variant's choices; its width fitted if the study asks for it.
+def variant_settings(variant: Variant, reference: Plan, *, match_parameters: bool) -> dict[str, Any]:
+    """Return the settings of a variant: those of the reference, replaced by the variant's own.
 
-    Of another architecture, it is the preset of the reference's name, with those of the reference's choices that it has
-    too, such as dropout and the place of the norm.
+    A variant of another architecture starts from the preset of the same name, with the settings that both architectures
+    have in common (`SHARED_SETTINGS`) taken from the reference.
+
+    Args:
+        variant: the variant.
+        reference: plan of the reference.
+        match_parameters: adjust the width so that the number of parameters is about that of the reference.
     """
     config = reference.config
     model = _variant_model(variant, reference)
     target = count_parameters(reference.model)
-    if matching and count_parameters(model) != target:
-        model = matched(model, target)
+    if match_parameters and count_parameters(model) != target:
+        model = match_width(model, target)
     own = {key: value for key, value in to_mapping(model).items() if not key.endswith("_vocabulary")}
-    choices: dict[str, Any] = {"architecture": variant.architecture, "model": own, "training": variant.training}
+    changes: dict[str, Any] = {"architecture": variant.architecture, "model": own, "training": variant.training}
     if variant.rate != 1:
         schedule = config.schedule
         peak = schedule.peak_learning_rate or (reference.model.d_model * schedule.warmup) ** -0.5
-        choices["schedule"] = {"peak_learning_rate": variant.rate * peak}
-    return merge(to_mapping(config), choices)
+        changes["schedule"] = {"peak_learning_rate": variant.rate * peak}
+    return merge(to_mapping(config), changes)
 
 
 def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
@@ -177,13 +202,15 @@ def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
             joint=reference.config.tokenizer.joint,
             architecture=variant.architecture,
         )
-        shared = {name: settings[name] for name in CHOICES if hasattr(own, name)}
+        shared = {name: settings[name] for name in SHARED_SETTINGS if hasattr(own, name)}
         settings = {**to_mapping(own), **shared}
     return read_model_config(variant.architecture, {**settings, **variant.model}, f"variant {variant.name}")
 
 
 @dataclass(frozen=True)
 class _Trials:
+    """Runs the trials of a comparison, each in a process of its own."""
+
     corpora: tuple[str, ...]
     validation: str | None
     test: str | None
@@ -192,14 +219,15 @@ class _Trials:
     stop: StopRequest
 
     def directory(self, name: str, budget: str) -> Path:
-        kept = "".join(character if character.isalnum() else "-" for character in name.lower())
-        return self.out / budget / "-".join(part for part in kept.split("-") if part)
+        """Return the directory of a trial, named after its variant in lower case with hyphens."""
+        slug = "".join(character if character.isalnum() else "-" for character in name.lower())
+        return self.out / budget / "-".join(part for part in slug.split("-") if part)
 
     def result(self, name: str, budget: str, settings: Mapping[str, Any]) -> TrialResult:
-        """The figures of a trial, which is run if it has not been finished."""
+        """Return the result of a trial, which is run unless it is finished."""
         directory = self.directory(name, budget)
-        if (found := find_result(directory)) is not None:
-            return found
+        if (finished := load_result(directory)) is not None:
+            return finished
         self.console.rule(f"{name}, by {budget}")
         directory.parent.mkdir(parents=True, exist_ok=True)
         trial = Trial(
@@ -210,19 +238,19 @@ class _Trials:
             directory=directory,
             settings=settings,
         )
-        # A process of its own: its memory is its own, and no trial finds caches that an earlier one has filled.
-        process = multiprocessing.get_context("spawn").Process(target=_work, args=(trial,))
+        # In a separate process, so that its memory can be measured and it does not use caches of an earlier trial.
+        process = multiprocessing.get_context("spawn").Process(target=_run_in_process, args=(trial,))
         self._wait_for(process)
-        result = find_result(directory)
+        result = load_result(directory)
         if result is None:
-            raise StorageError(f"{name} failed: see above; the same command goes on from there")
+            raise StorageError(f"{name} failed (see above); run the same command to resume the comparison")
         return result
 
     def _wait_for(self, process: BaseProcess) -> None:
-        """Run a process; a signal to this one is passed on as SIGTERM, so that it can save. A second signal kills it.
+        """Run a process. A stop signal is passed on as SIGTERM, so that the process can save; a second one kills it.
 
         Raises:
-            Stopped: when there was a signal.
+            Stopped: if there was a signal.
         """
         if self.stop.signal_number is None:
             try:
@@ -240,8 +268,8 @@ class _Trials:
 
 
 def _start_ignoring_interrupts(process: BaseProcess) -> None:
-    """Start a process that a terminal's Ctrl-C does not reach: whoever started it tells it to stop, and only once."""
-    # It unblocks the signals when it starts.
+    """Start a process that ignores Ctrl-C in the terminal; this process passes the signal on, and only once."""
+    # Started before SIGINT is blocked, because it unblocks the signal when it starts.
     resource_tracker.ensure_running()
     former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -250,8 +278,8 @@ def _start_ignoring_interrupts(process: BaseProcess) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
-def _work(trial: Trial) -> None:
-    """In the process of a trial."""
+def _run_in_process(trial: Trial) -> None:
+    """Run a trial; called in its own process."""
     open_standard_streams()
     try:
         run_trial(trial)
@@ -263,24 +291,24 @@ def _work(trial: Trial) -> None:
 
 
 def _write_request(out: Path, request: dict[str, Any]) -> None:
-    """Write what is asked for; the same request goes on with the same comparison.
+    """Write the request, or check that it equals that of the comparison in `out`, which is then resumed.
 
     Raises:
-        SettingsError: when `out` holds another one.
-        StorageError: when it holds other files, or what it holds is damaged.
+        SettingsError: if `out` contains another comparison.
+        StorageError: if `out` contains other files, or its request is damaged.
     """
     path = out / REQUEST_FILE
-    begun = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
-    if path.exists() and begun:
-        asked = read_json_object(path, missing=f"{path} is missing", error=StorageError, advice="give another --out")
-        changed = differences(asked, request)
-        if changed:
+    started = (out / BY_TIME).is_dir() and any((out / BY_TIME).iterdir())
+    if path.exists() and started:
+        earlier = read_json_object(path, missing=f"{path} is missing", error=StorageError, advice="use another --out")
+        changes = differences(earlier, request)
+        if changes:
             raise SettingsError(
-                f"{out} holds another comparison: {'; '.join(changed)}; give the same command to go on with it, or "
+                f"{out} contains another comparison: {'; '.join(changes)}; run the same command to resume it, or use "
                 "another --out"
             )
         return
     if out.exists() and not path.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise StorageError(f"{out} holds other files, not a comparison: give another --out")
+        raise StorageError(f"{out} contains other files, not a comparison: use another --out")
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(request, indent=2) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Models of different make with about the same number of parameters."""
+"""Matching the widths of models so that they have about the same number of parameters."""
 
 import math
 from dataclasses import replace
@@ -8,33 +8,34 @@ import torch
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import build_model
 
-# Widths are multiples of this: odd ones are slow.
+# Widths are multiples of this; other widths are slow.
 STEP = 8
+# Largest width.
 WIDEST = 8192
 
 
 def count_parameters(config: ModelConfig) -> int:
-    """Weights of the model, each counted once, without any of them being made."""
+    """Return the number of parameters of a model without allocating them; tied weights are counted once."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build_model(config).parameters())
 
 
 def with_width(config: ModelConfig, d_model: int) -> ModelConfig:
-    """The same model at another width; a feed-forward network keeps its ratio to it."""
+    """Return the configuration at another width; the width of feed-forward networks is scaled by the same factor."""
     d_ff = getattr(config, "d_ff", None)
     if d_ff is not None:
         return replace(config, d_model=d_model, d_ff=round(d_model * d_ff / config.d_model))
     return replace(config, d_model=d_model)
 
 
-def matched(config: ModelConfig, parameters: int) -> ModelConfig:
-    """The model at the width at which its number of parameters is nearest to `parameters`.
+def match_width(config: ModelConfig, parameters: int) -> ModelConfig:
+    """Return the configuration at the width at which the number of parameters is closest to `parameters`.
 
-    Heads divide the width; a recurrent encoder halves it.
+    The width is a multiple of `STEP` and of the number of heads.
     """
     step = math.lcm(STEP, getattr(config, "heads", 1))
     low, high = 1, WIDEST // step
-    # More width, more parameters: halve the range until two neighbours are left.
+    # The number of parameters increases with the width, so bisection finds the two closest widths.
     while high - low > 1:
         middle = (low + high) // 2
         if count_parameters(with_width(config, middle * step)) <= parameters:
@@ -43,5 +44,5 @@ def matched(config: ModelConfig, parameters: int) -> ModelConfig:
             high = middle
     return min(
         (with_width(config, width * step) for width in (low, high)),
-        key=lambda each: abs(count_parameters(each) - parameters),
+        key=lambda candidate: abs(count_parameters(candidate) - parameters),
     )

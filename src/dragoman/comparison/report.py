@@ -1,4 +1,4 @@
-"""A comparison for people: tables in Markdown, a picture, a page with both."""
+"""Report of a comparison: tables in Markdown, a figure, and an HTML page with both."""
 
 import html
 import io
@@ -19,7 +19,7 @@ from dragoman.comparison.trial import Point, TrialResult
 from dragoman.files import write_atomically
 from dragoman.printing import printable
 
-# Told apart by the colour-blind too (Okabe and Ito 2008), and in grey by their markers.
+# A palette that is also distinguishable with colour blindness (Okabe and Ito 2008). In greyscale, the markers differ.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^Dvp*"
 
@@ -43,12 +43,12 @@ def write_report(comparison: Comparison, out: Path) -> None:
     write_atomically(out / "comparison.md", markdown(comparison).encode())
     picture = draw(comparison)
     for kind in ("svg", "png"):
-        write_atomically(out / f"comparison.{kind}", rendered(picture, kind))
-    write_atomically(out / "comparison.html", page(comparison, rendered(picture, "svg").decode()).encode())
+        write_atomically(out / f"comparison.{kind}", render(picture, kind))
+    write_atomically(out / "comparison.html", page(comparison, render(picture, "svg").decode()).encode())
 
 
 def tables(comparison: Comparison) -> list[tuple[str, Sequence[TrialResult]]]:
-    """The two tables, each with its title."""
+    """Return the two tables, by time and by target tokens, each with its title."""
     minutes, updates = comparison.request["minutes"], comparison.by_tokens[0].updates
     return [
         (f"The same wall-clock time: {minutes:g} minutes", comparison.by_time),
@@ -57,33 +57,33 @@ def tables(comparison: Comparison) -> list[tuple[str, Sequence[TrialResult]]]:
 
 
 def conditions(comparison: Comparison) -> list[str]:
-    """What was run on what, line by line."""
+    """Return the conditions of the comparison, one per line: data, metrics, hardware and versions."""
     request = comparison.request
     corpora = ", ".join(printable(Path(part).name) for name in request["corpora"] for part in name.split(","))
     test = request["test"]
     where = (
         f"on {printable(Path(test.split(',')[0]).name)}"
         if test
-        else "on the validation pairs, which also chose the weights: give a test corpus for figures to be believed"
+        else "on the validation pairs, by which the weights were also selected: use --test for unbiased metrics"
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return [
         f"Trained on {corpora}; test BLEU and chrF {where}, with a beam of 4 ({comparison.by_time[0].signature}).",
-        "One tokenizer, one order of batches, one optimizer for all, as chosen for the first variant; one run each, "
-        "with one seed: small differences mean nothing.",
+        "All variants use the tokenizer, the order of batches and the optimizer of the first variant. Each is trained "
+        "once, with one seed: small differences are not significant.",
         *(
             f"{variant.name}: peak learning rate {variant.rate:g} times that of {comparison.study.variants[0].name}."
             for variant in comparison.study.variants
             if variant.rate != 1
         ),
-        "Decoding is measured in torch for every variant, so that no compiled engine favours one of them.",
+        "Decoding is measured with the torch engine for all variants, since the native engine supports only some.",
         f"{platform.machine()}, {cores} cores; dragoman {__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}; {date.today().isoformat()}.",
     ]
 
 
 def markdown(comparison: Comparison) -> str:
-    """Both tables, and what was run on what."""
+    """Return both tables and the conditions of the comparison as Markdown."""
     lines = [f"# {comparison.study.question}", ""]
     for title, results in tables(comparison):
         lines += [f"## {title}", "", _row([name for name, _ in _COLUMNS]), _row(["---"] * len(_COLUMNS))]
@@ -96,7 +96,7 @@ def markdown(comparison: Comparison) -> str:
 
 
 def draw(comparison: Comparison) -> Figure:
-    """BLEU and loss of the validation pairs, against time and against target tokens."""
+    """Draw BLEU and loss on the validation pairs over time and over target tokens."""
     figure = Figure(figsize=(11, 7.2), dpi=150, layout="constrained")
     grid = figure.subplots(2, 2, sharey="row")
     by_time, by_tokens = comparison.by_time, comparison.by_tokens
@@ -104,8 +104,8 @@ def draw(comparison: Comparison) -> Figure:
     _draw(grid[0][1], by_tokens, lambda point: point.target_tokens, lambda point: point.bleu)
     _draw(grid[1][0], by_time, lambda point: point.seconds / 60, lambda point: point.loss)
     _draw(grid[1][1], by_tokens, lambda point: point.target_tokens, lambda point: point.loss)
-    grid[0][0].set(title="the same time", ylabel="validation BLEU, greedy")
-    grid[0][1].set(title="the same target tokens")
+    grid[0][0].set(title="Equal time", ylabel="validation BLEU (greedy search)")
+    grid[0][1].set(title="Equal target tokens")
     grid[1][0].set(xlabel="minutes", ylabel="validation loss (nats per token)")
     grid[1][1].set(xlabel="target tokens")
     for axes in grid[:, 1]:
@@ -114,15 +114,20 @@ def draw(comparison: Comparison) -> Figure:
     return figure
 
 
-def rendered(figure: Figure, kind: str) -> bytes:
-    """The picture as a file: the same figures, the same bytes."""
+def render(figure: Figure, kind: str) -> bytes:
+    """Return the figure as a file of kind "svg" or "png"; the same values give the same bytes."""
     file = io.BytesIO()
     figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return file.getvalue()
 
 
 def page(comparison: Comparison, picture: str) -> str:
-    """One file that needs nothing else: the picture first, then the tables."""
+    """Return a self-contained HTML page with the figure, the tables and the conditions.
+
+    Args:
+        comparison: the comparison.
+        picture: the figure as SVG.
+    """
     parts = []
     for title, results in tables(comparison):
         head = "".join(f"<th>{html.escape(name)}</th>" for name, _ in _COLUMNS)
@@ -134,7 +139,7 @@ def page(comparison: Comparison, picture: str) -> str:
             f"<h2>{html.escape(title)}</h2>\n<div class=wide><table><thead><tr>{head}</tr></thead>\n"
             f"<tbody>{body}</tbody></table></div>"
         )
-    said = "".join(f"<li>{html.escape(line)}</li>" for line in conditions(comparison))
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in conditions(comparison))
     shapes = "".join(
         f"<dt>{html.escape(result.name)}</dt><dd>{html.escape(result.shape)}</dd>" for result in comparison.by_time
     )
@@ -155,7 +160,7 @@ dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 1rem; }}
 <h1>{question}</h1>
 <figure>{picture[picture.index("<svg") :]}</figure>
 {"".join(parts)}
-<h2>What was run on what</h2><ul>{said}</ul>
+<h2>Conditions</h2><ul>{items}</ul>
 <dl>{shapes}</dl>
 </body></html>
 """

@@ -1,4 +1,4 @@
-"""One variant under one budget: trained, measured, and its figures kept beside the model."""
+"""A trial: one variant is trained with one budget and measured, and its result is saved beside the model."""
 
 import json
 import statistics
@@ -28,11 +28,15 @@ RESULT_FILE = "comparison.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What is to be run.
+    """Definition of a trial.
 
-    directory   takes the model, and its figures at last
-    settings    of the run, every choice made that the study makes
-    test        corpus to score the model on; None: the validation pairs
+    Attributes:
+        name: name of the variant.
+        corpora: corpora to train on.
+        validation: corpus to validate on.
+        test: corpus on which the model is evaluated; None: the validation pairs.
+        directory: the model directory, which also receives the result.
+        settings: settings of the run.
     """
 
     name: str
@@ -45,7 +49,15 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A validation: after so many updates, seconds and target tokens; loss in nats per token."""
+    """A point of a learning curve: a validation.
+
+    Attributes:
+        updates: updates before it.
+        seconds: time spent on training before it, including validations.
+        target_tokens: target tokens trained on before it.
+        loss: validation loss in nats per token.
+        bleu: validation BLEU.
+    """
 
     updates: int
     seconds: float
@@ -56,14 +68,23 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """What a trial came to.
+    """Result of a trial.
 
-    seconds                 of training, validations included
-    target_tokens           trained on
-    training_tokens_per_second   target tokens, the median over stretches without a validation
-    decoding_tokens_per_second   target subwords of the test set, with a beam of 4, in torch
-    peak_megabytes          of memory, in training (2^20 bytes)
-    bleu, chrf, signature   of the test set, with a beam of 4
+    Attributes:
+        name: name of the variant.
+        architecture: architecture of the model.
+        shape: description of its sizes.
+        parameters: number of parameters.
+        updates: updates made.
+        seconds: time spent on training, including validations.
+        target_tokens: target tokens trained on.
+        training_tokens_per_second: target tokens per second, the median over intervals without a validation.
+        decoding_tokens_per_second: target subwords of the test set per second, with a beam of 4 and the torch engine.
+        peak_megabytes: largest memory use during training, in units of 2^20 bytes.
+        bleu: BLEU on the test set, with a beam of 4.
+        chrf: chrF on the test set, with a beam of 4.
+        signature: signature of BLEU (sacrebleu).
+        curve: the learning curve.
     """
 
     name: str
@@ -82,26 +103,26 @@ class TrialResult:
     curve: tuple[Point, ...]
 
 
-def find_result(directory: Path) -> TrialResult | None:
-    """The figures that an earlier call left; None when the trial has not been finished.
+def load_result(directory: Path) -> TrialResult | None:
+    """Return the saved result of a trial; None if the trial is not finished.
 
     Raises:
-        StorageError: when the file is damaged.
+        StorageError: if the file is damaged.
     """
     path = directory / RESULT_FILE
     if not path.exists():
         return None
-    advice = "remove it, and the model is measured again"
+    advice = "remove it to measure the model again"
     mapping = read_json_object(path, missing=f"{path} is missing", error=StorageError, advice=advice)
     return from_mapping(TrialResult, mapping, str(path), error=StorageError)
 
 
 def run_trial(trial: Trial) -> None:
-    """Train (or go on training), measure, and write the figures.
+    """Train the variant or resume its training, measure the model, and write the result.
 
     Raises:
-        UserError: as `train` does.
-        Stopped: on a signal, after saving; the same call goes on.
+        UserError: as in `train`.
+        Stopped: after a stop signal, when the state has been saved; the same call resumes the trial.
     """
     train(
         trial.corpora,
@@ -110,17 +131,17 @@ def run_trial(trial: Trial) -> None:
         settings=trial.settings,
         console=Console(stderr=True, soft_wrap=True),
     )
-    # Before decoding, which holds other things.
+    # Before decoding, so that only the memory of training is measured.
     peak = peak_memory() / 2**20
     plan = load_plan(trial.directory / "run")
     pairs = _test_pairs(trial, plan.validation_pairs, plan.config.data.validation_pairs)
     translator = Translator.load(trial.directory, engine="torch", device=plan.config.training.device)
-    began = time.monotonic()
-    found = translator.translate([pair.source for pair in pairs], search=SearchConfig(beam=4))
-    seconds = time.monotonic() - began
-    translations = [each.text for each in found]
-    scores = translation_metrics(
-        translations,
+    start = time.monotonic()
+    translations = translator.translate([pair.source for pair in pairs], search=SearchConfig(beam=4))
+    seconds = time.monotonic() - start
+    texts = [translation.text for translation in translations]
+    metrics = translation_metrics(
+        texts,
         [pair.target for pair in pairs],
         tokenize=bleu_tokenizer_for(plan.config.target_language),
     )
@@ -135,18 +156,18 @@ def run_trial(trial: Trial) -> None:
         seconds=curve[-1].seconds,
         target_tokens=curve[-1].target_tokens,
         training_tokens_per_second=training_speed(events),
-        decoding_tokens_per_second=sum(map(len, translator.tokenizer.encode_target(translations))) / seconds,
+        decoding_tokens_per_second=sum(map(len, translator.tokenizer.encode_target(texts))) / seconds,
         peak_megabytes=peak,
-        bleu=scores.bleu,
-        chrf=scores.chrf,
-        signature=scores.signatures["bleu"],
+        bleu=metrics.bleu,
+        chrf=metrics.chrf,
+        signature=metrics.signatures["bleu"],
         curve=curve,
     )
     write_atomically(trial.directory / RESULT_FILE, (json.dumps(to_mapping(result), indent=2) + "\n").encode())
 
 
 def learning_curve(events: Sequence[Event]) -> tuple[Point, ...]:
-    """The validations of a log, in order, each with the target tokens trained on until then."""
+    """Return the validations of a log in order, each with the target tokens trained on before it."""
     tokens, points = 0.0, []
     for event in events:
         if event["event"] == "step":
@@ -165,17 +186,21 @@ def learning_curve(events: Sequence[Event]) -> tuple[Point, ...]:
 
 
 def training_speed(events: Sequence[Event]) -> float:
-    """Target tokens a second: the median over the stretches between two entries with no validation between them."""
+    """Return the target tokens per second in training.
+
+    This is the median over the intervals between two consecutive "step" events of the log, so that intervals with a
+    validation are left out.
+    """
     speeds: list[float] = []
-    before: float | None = None
+    previous: float | None = None
     for event in events:
         if event["event"] != "step":
-            before = None
+            previous = None
             continue
         elapsed = number_of(event, "elapsed")
-        if before is not None and elapsed > before:
-            speeds.append(number_of(event, "target_tokens") / (elapsed - before))
-        before = elapsed
+        if previous is not None and elapsed > previous:
+            speeds.append(number_of(event, "target_tokens") / (elapsed - previous))
+        previous = elapsed
     return statistics.median(speeds) if speeds else 0.0
 
 

@@ -1,1 +1,1 @@
-"""Search over a model that gives one step at a time; token ids only."""
+"""Search for the most probable outputs of a model, one position at a time; inputs and outputs are token ids."""

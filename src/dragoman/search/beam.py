@@ -1,4 +1,4 @@
-"""Beam search over a step, batched: rows run together, and each leaves the batch when it is done."""
+"""Batched beam search. Each row leaves the batch when its search is complete."""
 
 from __future__ import annotations
 
@@ -17,22 +17,30 @@ from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 
-# Positions for which there is room when a search starts; it doubles as outputs grow.
+# Number of positions for which memory is allocated when a search starts; it is doubled when outputs are longer.
 INITIAL_CAPACITY = 64
 
 
 @dataclass
 class Finished:
-    """The best K hypotheses of each row that have said EOS, best first."""
+    """The best K finished hypotheses of each row, best first.
+
+    Attributes:
+        tokens: token ids.
+        length: number of tokens without EOS.
+        log_probability: log-probability of the tokens and EOS.
+        score: log-probability normalised by the length penalty; -inf for an unused entry.
+        ended_by_model: False if EOS was forced by the maximum length.
+    """
 
     tokens: Int[Tensor, "B K T"]
-    length: Int[Tensor, "B K"]  # tokens without EOS
+    length: Int[Tensor, "B K"]
     log_probability: Float[Tensor, "B K"]
-    score: Float[Tensor, "B K"]  # -inf: this place is empty
-    ended_by_model: Bool[Tensor, "B K"]  # False: EOS was forced by the maximum length
+    score: Float[Tensor, "B K"]
+    ended_by_model: Bool[Tensor, "B K"]
 
     def select(self, rows: Int[Tensor, " N"]) -> Finished:
-        """The finished hypotheses of these rows."""
+        """Return the finished hypotheses of these rows."""
         return Finished(
             tokens=self.tokens[rows],
             length=self.length[rows],
@@ -42,7 +50,7 @@ class Finished:
         )
 
     def merge(self, other: Finished) -> Finished:
-        """The best K of both."""
+        """Return the best K hypotheses of both."""
         # [B, K] and [B, K] -> [B, 2K] -> [B, K]
         score, best = torch.cat([self.score, other.score], 1).topk(self.score.size(1))
         # [B, K] -> [B, K, T]
@@ -56,7 +64,7 @@ class Finished:
         )
 
     def hypotheses(self, row: int, n_best: int) -> list[Hypothesis]:
-        """Up to `n_best` hypotheses of one row, best first."""
+        """Return up to `n_best` hypotheses of one row, best first."""
         count = int((self.score[row, :n_best] != -math.inf).sum())
         return [
             Hypothesis(
@@ -71,37 +79,44 @@ class Finished:
 
 @dataclass
 class BeamState:
-    """A search at one position: B rows still in the batch, K hypotheses each, best first."""
+    """Beam search state of the B rows that are still in the batch, with K running hypotheses each, best first.
 
-    row: Int[Tensor, " B"]  # the caller's number of each row
-    tokens: Int[Tensor, "B K T"]  # said so far; room for more
-    log_probability: Float[Tensor, "B K"]  # of what was said; -inf: this place is empty
+    Attributes:
+        row: index of each row in the caller's batch.
+        tokens: token ids so far; T is the allocated length.
+        log_probability: log-probability of the tokens so far; -inf for an unused entry.
+        finished: the best finished hypotheses.
+    """
+
+    row: Int[Tensor, " B"]
+    tokens: Int[Tensor, "B K T"]
+    log_probability: Float[Tensor, "B K"]
     finished: Finished
 
     @classmethod
-    def start(cls, rows: int, beam: int, room: int, device: torch.device) -> BeamState:
-        """Nothing said; one hypothesis per row, since K equal ones would stay equal."""
-        tokens = torch.zeros(rows, beam, room, dtype=torch.int64, device=device)
-        empty = torch.full((rows, beam), -math.inf, device=device)
-        log_probability = empty.clone()
+    def start(cls, rows: int, beam: int, capacity: int, device: torch.device) -> BeamState:
+        """Return the initial state: one empty hypothesis per row, since K equal ones would remain equal."""
+        tokens = torch.zeros(rows, beam, capacity, dtype=torch.int64, device=device)
+        unused = torch.full((rows, beam), -math.inf, device=device)
+        log_probability = unused.clone()
         log_probability[:, 0] = 0.0
-        none = torch.zeros(rows, beam, dtype=torch.int64, device=device)
+        zeros = torch.zeros(rows, beam, dtype=torch.int64, device=device)
         return cls(
             row=torch.arange(rows, device=device),
             tokens=tokens,
             log_probability=log_probability,
-            finished=Finished(tokens, none, empty, empty, none.bool()),
+            finished=Finished(tokens, zeros, unused, unused, zeros.bool()),
         )
 
-    def grown(self, room: int) -> BeamState:
-        """The search with room for so many tokens."""
-        more = (0, room - self.tokens.size(2))
-        # [B, K, T] -> [B, K, room]
-        finished = replace(self.finished, tokens=pad(self.finished.tokens, more))
-        return replace(self, tokens=pad(self.tokens, more), finished=finished)
+    def with_capacity(self, capacity: int) -> BeamState:
+        """Return the state with memory for `capacity` tokens per hypothesis."""
+        padding = (0, capacity - self.tokens.size(2))
+        # [B, K, T] -> [B, K, capacity]
+        finished = replace(self.finished, tokens=pad(self.finished.tokens, padding))
+        return replace(self, tokens=pad(self.tokens, padding), finished=finished)
 
     def select(self, rows: Int[Tensor, " N"]) -> BeamState:
-        """The search of these rows."""
+        """Return the state of these rows."""
         return BeamState(
             row=self.row[rows],
             tokens=self.tokens[rows],
@@ -119,16 +134,23 @@ def beam_search(
     device: torch.device,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` most probable outputs of each of B rows, by score, best first.
+    """Return the `n_best` outputs of each of B rows with the highest scores, best first.
 
-    `state` holds B rows, as `start` made it; `source_lengths` counts source tokens without EOS;
-    row b begins with the target ids `prefixes[b]`, whose log-probabilities count. A row gives fewer
-    than `n_best` hypotheses only if no more exist within its length limits.
+    At each position, the 2K most probable continuations of a row's K hypotheses are considered. A continuation with EOS
+    finishes a hypothesis if it is among the K most probable ones. The K most probable ones without EOS remain running.
+    At the maximum length, EOS is the only possible continuation. The search of a row ends when its running hypotheses
+    cannot, or almost certainly will not, be among its `n_best` (see `_final`).
 
-    At each position the 2K best continuations of a row's K hypotheses are looked at. EOS among
-    the first K of them finishes a hypothesis; the best K that do not end go on. At the maximum
-    length EOS is the only continuation. A row is done when what runs cannot, or
-    hardly can, enter its `n_best` any more (`_final`).
+    Args:
+        stepper: the model.
+        state: initial decoder state of B rows, from `start`.
+        source_lengths: number of source tokens of each row, without EOS.
+        config: settings of the search.
+        device: device of the model.
+        prefixes: target ids with which the output of each row must begin; their log-probabilities count.
+
+    Returns:
+        The hypotheses of each row. There are fewer than `n_best` only if no more exist within the length limits.
     """
     B, K = len(source_lengths), config.beam
     if B == 0:
@@ -141,18 +163,18 @@ def beam_search(
     state = state.reorder(beams.row.repeat_interleave(K))
     token = torch.full((B * K,), BOS, dtype=torch.int64, device=device)
     for position in range(longest + 1):
-        if position == (room := beams.tokens.size(2)):
-            beams = beams.grown(min(longest + 1, 2 * room))
+        if position == (capacity := beams.tokens.size(2)):
+            beams = beams.with_capacity(min(longest + 1, 2 * capacity))
         log_probabilities, state = stepper.step(token, state)
         # [B * K, V] -> [B, K, V]
         beams, parent = _advance(beams, log_probabilities.unflatten(0, (-1, K)), position, limits, config)
-        done = _final(beams, position, limits, config) | (position >= limits.maximum)
-        for b in done.nonzero().flatten().tolist():
+        complete = _final(beams, position, limits, config) | (position >= limits.maximum)
+        for b in complete.nonzero().flatten().tolist():
             results[int(beams.row[b])] = beams.finished.hypotheses(b, config.n_best)
-        running = (~done).nonzero().flatten()
+        running = (~complete).nonzero().flatten()
         if len(running) == 0:
             break
-        # [B, K] -> [N, K] -> [N * K]: the parents of the rows that stay
+        # [B, K] -> [N, K] -> [N * K]: the parents of the rows that remain in the batch
         state = state.reorder((running[:, None] * K + parent[running]).flatten())
         beams, limits = beams.select(running), limits.select(running)
         token = beams.tokens[:, :, position].flatten()
@@ -166,57 +188,60 @@ def _advance(
     limits: Limits,
     config: SearchConfig,
 ) -> tuple[BeamState, Int[Tensor, "B K"]]:
-    """One more token for every hypothesis; also the parent of each, a number below K."""
+    """Extend every hypothesis by one token.
+
+    Returns:
+        The state after this position, and the parent of each hypothesis, an index below K.
+    """
     K, V = log_probabilities.shape[1:]
-    # [B, K, 1] + [B, K, V] -> [B, K * V] -> [B, 2K]. K hypotheses have K continuations with EOS,
-    # so 2K candidates always hold K that go on.
+    # [B, K, 1] + [B, K, V] -> [B, K * V] -> [B, 2K]. At most K candidates end with EOS, one per hypothesis, so at least
+    # K of the 2K candidates do not.
     total = beams.log_probability[..., None] + limits.apply(log_probabilities, position)
     total, candidate = total.flatten(1).topk(2 * K)
     parent, token = candidate // V, candidate % V
     ends = token == EOS
     finished = beams.finished
     if ends[:, :K].any():
-        # Only at the maximum length is EOS not a choice; there, was it the model's?
+        # At the maximum length EOS is forced. It is still the model's if it is also the most probable token.
         ended_by_model = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)[:, None]
         score = total[:, :K] / length_penalty(position + 1, config.length_penalty)
         finished = finished.merge(
             Finished(
-                tokens=_rows(beams.tokens, parent[:, :K]),
+                tokens=_tokens_of_parents(beams.tokens, parent[:, :K]),
                 length=torch.full_like(parent[:, :K], position),
                 log_probability=total[:, :K],
                 score=score.masked_fill(~ends[:, :K], -math.inf),
                 ended_by_model=ended_by_model.gather(1, parent[:, :K]),
             )
         )
-    # [B, 2K] -> [B, K]: the best that do not end
-    log_probability, chosen = total.masked_fill(ends, -math.inf).topk(K)
-    parent, token = parent.gather(1, chosen), token.gather(1, chosen)
-    tokens = _rows(beams.tokens, parent)
+    # [B, 2K] -> [B, K]: the best candidates without EOS
+    log_probability, best = total.masked_fill(ends, -math.inf).topk(K)
+    parent, token = parent.gather(1, best), token.gather(1, best)
+    tokens = _tokens_of_parents(beams.tokens, parent)
     tokens[:, :, position] = token
     return BeamState(beams.row, tokens, log_probability, finished), parent
 
 
-def _rows(tokens: Int[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Int[Tensor, "B K T"]:
-    """What the parents have said."""
+def _tokens_of_parents(tokens: Int[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Int[Tensor, "B K T"]:
     # [B, K] -> [B, K, T]
     return tokens.gather(1, parent[..., None].expand_as(tokens))
 
 
 def _final(beams: BeamState, position: int, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:
-    """Return the rows whose `n_best` are final.
+    """Return which rows have their final `n_best` hypotheses.
 
-    Certainly so by a bound: a running hypothesis only loses log-probability as it grows, and (alpha >= 0)
-    divides it by at most the penalty of the maximum length and EOS. So no score to come exceeds
-    log_probability / lp(maximum + 1).
+    Two criteria are used. The first is a bound: the log-probability of a running hypothesis only decreases as it grows,
+    and (with alpha >= 0) it is divided by at most the penalty of the maximum length and EOS. Future scores therefore do
+    not exceed log_probability / lp(maximum + 1).
 
-    In practice once K hypotheses have finished and the n_best-th of them beats the best running one at its
-    present length, since what follows seldom helps: with K = 1 this is greedy search. K finished ones alone
-    are not enough: beside a model that is sure of a long output, K short ones of almost no probability end
-    early.
+    The second is a heuristic: K hypotheses have finished, and the n_best-th of them has a higher score than the best
+    running hypothesis would have at its current length. Further tokens rarely improve a score. With K = 1, this is
+    greedy search. K finished hypotheses alone are not sufficient: when a model is certain of a long output, K short
+    hypotheses of very low probability finish early.
     """
-    needed, best_running = beams.finished.score[:, config.n_best - 1], beams.log_probability[:, 0]
-    # lp is `length_penalty` of a tensor
-    largest = ((5 + limits.maximum + 1) / 6) ** config.length_penalty
-    full = beams.finished.score[:, -1] != -math.inf
-    beaten = needed >= best_running / length_penalty(position + 1, config.length_penalty)
-    return (needed >= best_running / largest) | (full & beaten)
+    threshold, best_running = beams.finished.score[:, config.n_best - 1], beams.log_probability[:, 0]
+    # `length_penalty` for a tensor of lengths
+    largest_penalty = ((5 + limits.maximum + 1) / 6) ** config.length_penalty
+    all_finished = beams.finished.score[:, -1] != -math.inf
+    running_is_worse = threshold >= best_running / length_penalty(position + 1, config.length_penalty)
+    return (threshold >= best_running / largest_penalty) | (all_finished & running_is_worse)

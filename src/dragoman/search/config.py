@@ -1,4 +1,4 @@
-"""The settings of a search, and the only place of their defaults. Nothing here needs torch."""
+"""Settings of the search and their defaults. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -7,43 +7,50 @@ from dataclasses import dataclass
 
 from dragoman.errors import SettingsError
 
-# The size of a batch: its rows, times the length of the longest, times the hypotheses of a row.
+# Size of a batch: the number of rows, times the length of the longest row, times the hypotheses per row.
 DEFAULT_BATCH_TOKENS = 4096
-# Bounds of what may be asked for, whatever searches. The time of a position grows faster than the beam: with 200
-# hypotheses a line takes seconds, with 1,000 minutes, and translations get no better beyond a few dozen.
+# Limits for all engines. The time per position grows faster than the beam: a line takes seconds with 200 hypotheses and
+# minutes with 1,000, while translations do not improve beyond a few dozen.
 MAX_BEAM = 200
 MAX_SAMPLES = 1024
-# No model here was trained on outputs of more than some hundred tokens.
+# In tokens. Models are trained on outputs of at most a few hundred tokens.
 LONGEST_OUTPUT = 4096
-# The penalty of the longest output stays a number, in float32 too.
+# With this exponent, the penalty of the longest output is still finite in float32.
 MAX_LENGTH_PENALTY = 10.0
-# A logit divided by it stays a number.
+# A logit divided by this temperature is still finite.
 MIN_TEMPERATURE = 1e-6
 LARGEST_BATCH_TOKENS = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    """Settings of a search; lengths are counted in target tokens without EOS.
+    """Settings of beam search. Lengths are numbers of target tokens without EOS.
 
-    Raises SettingsError for values outside their range.
+    Example:
+        >>> search = SearchConfig(beam=8, n_best=3)
+        >>> search.maximum_length(source_length=10)
+        60
+
+    Raises:
+        SettingsError: for values outside their range.
     """
 
     beam: int = 4
-    """Hypotheses kept at each position, at most 200; 1 is greedy search."""
+    """Number of hypotheses kept at each position, at most 200; 1 is greedy search."""
     length_penalty: float = 1.0
-    """Alpha of `length_penalty` below, at most 10; 0 ranks by plain log-probability, the paper takes 0.6. Models that
-    were trained for minutes end too early with less than 1."""
+    """Exponent alpha of the length penalty, at most 10; 0 ranks outputs by their log-probability. The paper uses 0.6.
+    Outputs of models that were trained for only a few minutes are too short with values below 1."""
     n_best: int = 1
-    """Hypotheses returned for each row, at most `beam`."""
+    """Number of hypotheses returned for each source, at most `beam`."""
     max_length_factor: float = 1.0
-    """The longest output is floor(factor * source length) + offset, and never longer than 4,096 tokens."""
+    """The maximum length of an output is floor(factor * source length) + offset, at most 4,096 tokens."""
     max_length_offset: int = 50
-    """See `max_length_factor`. "Attention Is All You Need", section 6.1: input length + 50."""
+    """Offset of the maximum length, see `max_length_factor`. The default is from "Attention Is All You Need" (section
+    6.1)."""
     min_length_factor: float = 0.0
-    """The shortest output is floor(factor * source length) + offset."""
+    """The minimum length of an output is floor(factor * source length) + offset."""
     min_length_offset: int = 1
-    """See `min_length_factor`. One token by default, so that words do not vanish."""
+    """Offset of the minimum length, see `min_length_factor`. With the default of 1, no output is empty."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= MAX_BEAM:
@@ -70,38 +77,44 @@ class SearchConfig:
             )
 
     def maximum_length(self, source_length: int) -> int:
-        """The longest output for a source of this many tokens (EOS counted in neither)."""
+        """Return the maximum length of the output for a source of `source_length` tokens, both without EOS."""
         return _length(self.max_length_factor, source_length, self.max_length_offset)
 
     def minimum_length(self, source_length: int) -> int:
-        """The shortest output for a source of this many tokens (EOS counted in neither)."""
+        """Return the minimum length of the output for a source of `source_length` tokens, both without EOS."""
         return _length(self.min_length_factor, source_length, self.min_length_offset)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How to draw. The same seed and the same text give the same samples, whatever the batch.
+    """Settings of sampling. The same seed and the same text give the same samples in every batch.
 
-    Raises SettingsError for values outside their range.
+    Example:
+        >>> sampling = SamplingConfig(temperature=0.7, top_p=0.95, samples=5, seed=1)
+        >>> sampling.top_k is None
+        True
+
+    Raises:
+        SettingsError: for values outside their range.
     """
 
     temperature: float = 1.0
-    """Logits are divided by it: below 1 is safer, above 1 wilder."""
+    """Divisor of the logits; below 1 the output is more predictable, above 1 more varied."""
     top_k: int | None = None
-    """Draw among the k most probable tokens only; None: among all."""
+    """Sample from the k most probable tokens only; None: from all tokens."""
     top_p: float = 1.0
-    """Draw among the fewest most probable tokens whose probabilities (after temperature and top_k) sum to at least
-    this; 1: among all (Holtzman et al., 2020)."""
+    """Sample from the smallest set of most probable tokens whose probabilities (after temperature and top_k) sum to at
+    least this value; 1: from all tokens (Holtzman et al., 2020)."""
     samples: int = 1
-    """How many to draw for each row; sample i does not depend on this number."""
+    """Number of samples for each source; sample i does not depend on this number."""
     seed: int = 0
-    """0 to 2**64 - 1."""
+    """Seed of the random numbers, 0 to 2**64 - 1."""
 
     def __post_init__(self) -> None:
         if not MIN_TEMPERATURE <= self.temperature < math.inf:
             raise SettingsError(
                 f"temperature must be a number of at least {MIN_TEMPERATURE}, got {self.temperature}; "
-                "for the most probable token at each position use a beam of 1"
+                "to use the most probable token at each position, search with a beam of 1 instead"
             )
         if self.top_k is not None and self.top_k < 1:
             raise SettingsError(f"top_k must be at least 1, got {self.top_k}")
@@ -114,10 +127,10 @@ class SamplingConfig:
 
 
 def check_batch_tokens(batch_tokens: int) -> None:
-    """Refuse a size of batches that no search can use.
+    """Check the size of batches.
 
     Raises:
-        SettingsError: when it is out of range.
+        SettingsError: if it is out of range.
     """
     if not 1 <= batch_tokens <= LARGEST_BATCH_TOKENS:
         raise SettingsError(f"batch_tokens must lie between 1 and {LARGEST_BATCH_TOKENS:,}, got {batch_tokens}")
@@ -128,9 +141,13 @@ def _length(factor: float, source_length: int, offset: int) -> int:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha; |Y| counts EOS, so that lp = 1 for an empty output.
+    """Return the length penalty lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha, by which log-probabilities are divided.
 
-    "Google's Neural Machine Translation System" (Wu et al., 2016), equation 14.
+    Source: "Google's Neural Machine Translation System" (Wu et al., 2016), equation 14.
+
+    Args:
+        length: length |Y| of the output including EOS; the penalty of an empty output is 1.
+        alpha: exponent; 0 gives no penalty.
     """
     return float(((5 + length) / 6) ** alpha)
 

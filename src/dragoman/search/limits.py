@@ -1,4 +1,4 @@
-"""What each row of a search may say: lengths, and a prefix that it must begin with."""
+"""Constraints on the output of each row of a search: minimum and maximum length, and a prefix."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ from dragoman.text.subwords import EOS, NEVER_GENERATED, PAD
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What each row may say at each position: lengths, and a prefix that it must begin with."""
+    """Constraints on the outputs of B rows.
+
+    Attributes:
+        minimum: minimum length.
+        maximum: maximum length, at least the length of the prefix.
+        prefix: target ids with which the output must begin, followed by PAD.
+    """
 
     minimum: Int[Tensor, " B"]
-    maximum: Int[Tensor, " B"]  # never below the length of the prefix
-    prefix: Int[Tensor, "B P"]  # PAD where nothing is forced
+    maximum: Int[Tensor, " B"]
+    prefix: Int[Tensor, "B P"]
 
     @classmethod
     def build(
@@ -33,7 +39,7 @@ class Limits:
         prefixes: Sequence[Sequence[int]] | None,
         device: torch.device,
     ) -> Limits:
-        """Limits of rows with these source lengths (without EOS) and prefixes (may be empty)."""
+        """Return the constraints for rows with these source lengths (without EOS) and prefixes (which may be empty)."""
         if prefixes is None:
             prefixes = [()] * len(source_lengths)
         assert len(prefixes) == len(source_lengths)
@@ -54,19 +60,26 @@ class Limits:
         )
 
     def select(self, rows: Int[Tensor, " N"]) -> Limits:
-        """The limits of these rows, which may repeat."""
+        """Return the constraints of these rows, which may contain duplicates."""
         return Limits(minimum=self.minimum[rows], maximum=self.maximum[rows], prefix=self.prefix[rows])
 
     def apply(self, log_probabilities: Float[Tensor, "B K V"], position: int) -> Float[Tensor, "B K V"]:
-        """-inf for every token that K hypotheses of each row may not say at `position` (from 0).
+        """Return the log-probabilities with -inf for every token that is not allowed at this position.
 
-        What remains is not renormalised: sums of it are still the model's own log-probabilities.
+        The other log-probabilities are not renormalised, so that they are still those of the model.
+
+        Args:
+            log_probabilities: for the K hypotheses of each row.
+            position: index of the next token, from 0.
+
+        Raises:
+            ModelError: if the vocabulary contains only special tokens.
         """
         if log_probabilities.size(-1) <= len(NEVER_GENERATED) + 1:
             raise ModelError(EMPTY_HYPOTHESES)
         allowed = log_probabilities.clone()
         allowed[..., list(NEVER_GENERATED)] = -math.inf
-        # [B] -> [B, 1]: one limit for the K hypotheses of a row
+        # [B] -> [B, 1]: the K hypotheses of a row share one limit
         too_short = (position < self.minimum)[:, None]
         allowed[..., EOS] = allowed[..., EOS].masked_fill(too_short, -math.inf)
         every_token = torch.arange(allowed.size(-1), device=allowed.device)

@@ -1,4 +1,4 @@
-"""What a search is given and what it returns. Nothing here needs torch."""
+"""Inputs and results of a search. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import NamedTuple
 
 from dragoman.errors import ModelError
 
-EMPTY_HYPOTHESES = "a search found no output: the model's vocabulary, or its shortlist, has no token to say"
+EMPTY_HYPOTHESES = (
+    "the search found no output: the model's vocabulary or its shortlist contains no tokens except special ones"
+)
 
 
 class Piece(NamedTuple):
-    """What is searched for at once: source ids without EOS, and the target ids that the output begins with."""
+    """Input of a search: a source and the beginning of its output.
+
+    Attributes:
+        source: source ids without EOS.
+        prefix: target ids with which the output must begin; may be empty.
+    """
 
     source: list[int]
     prefix: list[int]
@@ -21,17 +28,18 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """One output of a search.
+    """An output of a search.
 
-    tokens           target ids without EOS
-    log_probability  natural logarithm of the model's probability of tokens + EOS: what `score`
-                     gives for the same pair, for unfinished hypotheses too
-    score            log_probability / length_penalty(len(tokens) + 1, alpha)
-    finished         False when the maximum length ended it: EOS was forced there although the
-                     model's most probable next token was another one
+    Attributes:
+        tokens: target ids without EOS.
+        log_probability: natural logarithm of the model's probability of the tokens and EOS. It equals that of `score`
+            for the same pair, also for unfinished hypotheses.
+        score: log_probability / length_penalty(len(tokens) + 1, alpha).
+        finished: False if EOS was forced by the maximum length, although the model's most probable next token was
+            another one.
 
-    Raises FloatingPointError when the log-probability is not a number (weights of a run that
-    diverged), since such an output means nothing.
+    Raises:
+        FloatingPointError: if the log-probability is not finite, as with weights of a diverged run.
     """
 
     tokens: tuple[int, ...]
@@ -45,11 +53,12 @@ class Hypothesis:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How probable a target is, given its source.
+    """Probability of a target given its source.
 
-    log_probability  natural logarithm, EOS included: the sum over `tokens` tokens
-    tokens           target tokens, EOS included; exp(-log_probability / tokens) is the perplexity
-    score            log_probability / length_penalty(tokens, alpha), as search ranks
+    Attributes:
+        log_probability: natural logarithm of the probability of the target, including EOS.
+        tokens: number of target tokens including EOS; exp(-log_probability / tokens) is the perplexity.
+        score: log_probability / length_penalty(tokens, alpha), by which search ranks outputs.
     """
 
     log_probability: float
@@ -57,30 +66,29 @@ class Score:
     score: float
 
 
-# Of a pair that is too long to be scored.
+# Score of a pair that is too long.
 NOT_SCORED = Score(log_probability=math.nan, tokens=0, score=math.nan)
 
 
 def require_finite(log_probability: float) -> None:
-    """Refuse what a model whose numbers overflow makes.
+    """Check that a log-probability, or a sum of several, is finite.
 
     Raises:
-        FloatingPointError: when the log-probability, or a sum of some, is not finite.
+        FloatingPointError: if it is not, as with a model whose computation overflows.
     """
     if not math.isfinite(log_probability):
         raise FloatingPointError(
-            f"the model gives probabilities that are no numbers ({log_probability}): "
+            f"the model computes probabilities that are not finite ({log_probability}): "
             "its training diverged or its weights are damaged"
         )
 
 
-def require_outputs(found: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]:
-    """Return what was found, if it is something for each piece.
+def require_outputs(hypotheses: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    """Return the hypotheses of all inputs, after checking that there is at least one for each input.
 
     Raises:
-        ModelError: when nothing was found for a piece: no token may follow, as with a vocabulary or a shortlist of
-            special tokens only.
+        ModelError: if an input has no hypothesis, as with a vocabulary or a shortlist of special tokens only.
     """
-    if not all(found):
+    if not all(hypotheses):
         raise ModelError(EMPTY_HYPOTHESES)
-    return list(found)
+    return list(hypotheses)

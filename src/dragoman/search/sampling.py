@@ -1,4 +1,4 @@
-"""Searches that follow one hypothesis per row: greedy search, and sampling."""
+"""Searches with one hypothesis per row: greedy search and sampling."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 
-# Positions for which memory is taken at first, and random numbers are drawn at once.
+# Number of positions for which memory is allocated initially, and for which random numbers are generated together.
 BLOCK = 64
-# (log-probabilities [N, V], the caller's number of each row [N], position) -> next token [N]
-Choice = Callable[[Tensor, Tensor, int], Tensor]
+# (log-probabilities [N, V], index of each row in the caller's batch [N], position) -> next token [N]
+ChooseTokens = Callable[[Tensor, Tensor, int], Tensor]
 
 
 @torch.no_grad()
@@ -34,12 +34,18 @@ def greedy_search(
     *,
     keep_rows: bool = False,
 ) -> list[Hypothesis]:
-    """Return the most probable token at each position, for each row; `beam_search` with a beam of 1.
+    """Return the output of each row with the most probable token at each position: `beam_search` with a beam of 1.
 
-    The arguments are those of `beam_search`; `beam` and `n_best` of the config do not matter.
-
-    keep_rows  rows stay in the batch until all have finished: row b of every step is row b of `state`. The results are
-               the same; it takes longer. For models that treat rows differently, such as one with heads switched off
+    Args:
+        stepper: the model.
+        state: initial decoder state of B rows, from `start`.
+        source_lengths: number of source tokens of each row, without EOS.
+        config: settings of the search; `beam` and `n_best` are ignored.
+        device: device of the model.
+        prefixes: target ids with which the output of each row must begin; their log-probabilities count.
+        keep_rows: Keep all rows in the batch until all have finished, so that row b of every step is row b of `state`.
+            The results are the same, but the search is slower. This is for models that treat rows differently, such as
+            a model with some heads switched off.
     """
 
     def choose(log_probabilities: Tensor, rows: Tensor, position: int) -> Tensor:  # noqa: ARG001
@@ -62,11 +68,19 @@ def sample(
     device: torch.device,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`sampling.samples` random outputs of each row, in the order in which they were drawn.
+    """Return `sampling.samples` random outputs of each row, in the order of their sample numbers.
 
-    `keys` (0 to 2**64 - 1) names the random stream of each row: equal keys draw equal numbers.
-    Log-probabilities are the model's own, without temperature, top_k and top_p. The other arguments
-    are those of `beam_search`; `beam` and `n_best` of the config do not matter.
+    Log-probabilities are those of the model, without temperature, top_k and top_p.
+
+    Args:
+        stepper: the model.
+        state: initial decoder state of B rows, from `start`.
+        source_lengths: number of source tokens of each row, without EOS.
+        config: settings of the search; `beam` and `n_best` are ignored.
+        sampling: settings of sampling.
+        keys: key of the random stream of each row, 0 to 2**64 - 1; rows with equal keys use equal random numbers.
+        device: device of the model.
+        prefixes: target ids with which the output of each row must begin; their log-probabilities count.
     """
     if len(source_lengths) == 0:
         return []
@@ -78,24 +92,30 @@ def sample(
     numbers: list[Tensor] = []
 
     def choose(log_probabilities: Tensor, rows: Tensor, position: int) -> Tensor:
-        block, place = divmod(position, BLOCK)
+        block, index = divmod(position, BLOCK)
         if block == len(numbers):
-            # [B * n, BLOCK]: the numbers of the next positions
+            # [B * n, BLOCK]: the random numbers of the next positions
             streams = [uniforms(sampling.seed, key, i, BLOCK, position) for key in keys for i in range(n)]
             numbers.append(torch.from_numpy(np.stack(streams)).to(device))
-        return draw(log_probabilities, numbers[block][rows, place], sampling)
+        return draw(log_probabilities, numbers[block][rows, index], sampling)
 
-    drawn = _generate(stepper, state, limits, config.length_penalty, choose)
-    return [drawn[first : first + n] for first in range(0, len(drawn), n)]
+    samples = _generate(stepper, state, limits, config.length_penalty, choose)
+    return [samples[first : first + n] for first in range(0, len(samples), n)]
 
 
 def uniforms(
     seed: int, key: int, number: int, length: int, start: int = 0
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """`length` numbers in [0, 1), from place `start` on, of the random stream that (seed, key, number) names.
+    """Return uniform random numbers in [0, 1) of the stream that (seed, key, number) identifies.
 
-    Counter-based (Philox; Salmon et al., 2011): no stream depends on what others were used for. `start` is a multiple
-    of 4, the numbers that the counter gives at once.
+    The generator is counter-based (Philox; Salmon et al., 2011), so the streams are independent of each other.
+
+    Args:
+        seed: seed of sampling.
+        key: key of the row.
+        number: number of the sample.
+        length: how many random numbers to return.
+        start: index of the first one in the stream; a multiple of 4, since the counter generates 4 numbers together.
     """
     assert start % 4 == 0
     generator = np.random.Philox(
@@ -110,29 +130,41 @@ def draw(
     uniform: Float[Tensor, " N"],
     sampling: SamplingConfig,
 ) -> Int[Tensor, " N"]:
-    """One token per row, by the inverse of the cumulative distribution over ids, in float64."""
+    """Sample one token per row, by inverting the cumulative distribution over token ids in float64.
+
+    Args:
+        log_probabilities: of the next token.
+        uniform: a random number in [0, 1) for each row.
+        sampling: settings of sampling.
+    """
     logits = log_probabilities.double() / sampling.temperature
     if sampling.top_k is not None:
-        # [N, V] -> [N, 1]; ties with the k-th stay in
+        # [N, V] -> [N, 1]; tokens as probable as the k-th are kept
         kth = logits.topk(min(sampling.top_k, logits.size(-1))).values[:, -1:]
         logits = logits.masked_fill(logits < kth, -math.inf)
     if sampling.top_p < 1:
         probability, order = logits.softmax(-1).sort(descending=True, stable=True)
-        # The most probable token always stays: nothing comes before it.
+        # The most probable token is always kept, since the probabilities before it sum to 0.
         surplus = probability.cumsum(-1) - probability >= sampling.top_p
         logits = logits.masked_fill(torch.zeros_like(surplus).scatter(1, order, surplus), -math.inf)
     cumulative = logits.softmax(-1).cumsum(-1)
-    # The first id whose cumulative probability exceeds the number. uniform < 1 stays below the
-    # total after rounding too, and ids of probability 0 do not raise the sum: none is chosen.
+    # The first id whose cumulative probability exceeds the random number. Since the number is below 1, the target is
+    # below the total also after rounding. Ids of probability 0 are never chosen, since they do not increase the sum.
     target = uniform[:, None] * cumulative[:, -1:]
     # [N, 1] -> [N]
     return torch.searchsorted(cumulative, target, right=True).squeeze(1)
 
 
 def _generate(
-    stepper: Stepper[State], state: State, limits: Limits, alpha: float, choose: Choice, *, keep_rows: bool = False
+    stepper: Stepper[State],
+    state: State,
+    limits: Limits,
+    alpha: float,
+    choose: ChooseTokens,
+    *,
+    keep_rows: bool = False,
 ) -> list[Hypothesis]:
-    """Extend each of N rows token by token until EOS; finished rows leave the batch, unless `keep_rows`."""
+    """Extend each of N rows token by token until EOS; finished rows leave the batch unless `keep_rows` is set."""
     N, device = len(limits.maximum), limits.maximum.device
     longest = int(limits.maximum.max())
     tokens = torch.zeros(N, min(longest + 1, BLOCK), dtype=torch.int64, device=device)
@@ -140,28 +172,28 @@ def _generate(
     length = torch.zeros(N, dtype=torch.int64, device=device)
     ended_by_model = torch.zeros(N, dtype=torch.bool, device=device)
     finished = torch.zeros(N, dtype=torch.bool, device=device)
-    rows = torch.arange(N, device=device)  # [R]: the rows in the batch
+    rows = torch.arange(N, device=device)  # [R]: the rows that are in the batch
     token = torch.full((N,), BOS, dtype=torch.int64, device=device)
     for position in range(longest + 1):
-        if position == (room := tokens.size(1)):
+        if position == (capacity := tokens.size(1)):
             # [N, T] -> [N, 2T]
-            tokens = pad(tokens, (0, min(longest + 1 - room, room)))
+            tokens = pad(tokens, (0, min(longest + 1 - capacity, capacity)))
         log_probabilities, state = stepper.step(token, state)
         # [R, V] -> [R, 1, V] -> [R, V]
         allowed = limits.apply(log_probabilities[:, None], position)[:, 0]
         token = choose(allowed, rows, position)
         tokens[rows, position] = token
-        # [R, V] -> [R, 1] -> [R]; a finished row says nothing more
-        said = allowed.gather(1, token[:, None]).squeeze(1)
-        log_probability[rows] += said.masked_fill(finished[rows], 0.0)
+        # [R, V] -> [R, 1] -> [R]; the log-probability of a finished row does not change
+        token_log_probability = allowed.gather(1, token[:, None]).squeeze(1)
+        log_probability[rows] += token_log_probability.masked_fill(finished[rows], 0.0)
         ends = (token == EOS) & ~finished[rows]
         if not ends.any():
             continue
         finished[rows[ends]] = True
         length[rows[ends]] = position
-        # Only at the maximum length is EOS not a choice; there, was it the model's?
-        chosen = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)
-        ended_by_model[rows[ends]] = chosen[ends]
+        # At the maximum length EOS is forced. It is still the model's if it is also the most probable token.
+        by_model = (log_probabilities.argmax(-1) == EOS) | (position < limits.maximum)
+        ended_by_model[rows[ends]] = by_model[ends]
         running = (~finished[rows]).nonzero().flatten()
         if len(running) == 0:
             break
@@ -170,12 +202,12 @@ def _generate(
             state, limits = state.reorder(running), limits.select(running)
     return [
         Hypothesis(
-            tokens=tuple(said[:count]),
+            tokens=tuple(ids[:count]),
             log_probability=total,
             score=total / length_penalty(count + 1, alpha),
-            finished=own,
+            finished=by_model,
         )
-        for said, count, total, own in zip(
+        for ids, count, total, by_model in zip(
             tokens.tolist(), length.tolist(), log_probability.tolist(), ended_by_model.tolist(), strict=True
         )
     ]

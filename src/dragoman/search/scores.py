@@ -1,4 +1,4 @@
-"""The probability that models give to a known translation."""
+"""Scores of given translations: their probability under a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.search.config import length_penalty
 from dragoman.search.results import Score, require_finite
 from dragoman.search.stepper import log_mean_exp
 
-# Target positions projected onto the vocabulary at once: 128 MiB of logits for 32,000 subwords.
+# Target positions whose logits are in memory at the same time: 128 MiB for 32,000 subwords.
 POSITIONS_AT_ONCE = 1024
 
 
@@ -27,12 +27,22 @@ def score(
     target_mask: Bool[Tensor, "B T"],
     alpha: float,
 ) -> list[Score]:
-    """Score B pairs by teacher forcing; several models count as their ensemble.
+    """Score B pairs by teacher forcing.
 
-    Masks are True where a token is real. For the output of a search, with the models and the alpha
-    of that search, log_probability and score equal the search's (up to rounding).
+    For the output of a search with the same models and alpha, the log-probability and the score equal those of the
+    search, up to rounding.
 
-    Raises FloatingPointError when a log-probability is not finite.
+    Args:
+        models: one model, or several models that form an ensemble.
+        source: source tokens.
+        mask: True at real source tokens.
+        target_in: target tokens after BOS, the input of the decoder.
+        target_out: target tokens followed by EOS, the expected output.
+        target_mask: True at real target tokens.
+        alpha: exponent of the length penalty.
+
+    Raises:
+        FloatingPointError: if a log-probability is not finite.
     """
     with inference(models):
         # n times [P] -> [P]: the P real positions of the batch
@@ -57,16 +67,16 @@ def _target_log_probabilities(
     target_out: Int[Tensor, "B T"],
     target_mask: Bool[Tensor, "B T"],
 ) -> Float[Tensor, " P"]:
-    """log p(target_out[b, t] | target_in[b, :t + 1], source[b]) at the P real positions, in order."""
+    """Return log p(target_out[b, t] | target_in[b, :t + 1], source[b]) at the P real positions, in order."""
     # [B, T] -> [B, T, D] -> [P, D]
     states = model.decode_states(target_in, model.encode(source, mask), target_mask)[target_mask]
     # [B, T] -> [P]
     targets = target_out[target_mask]
-    # A few positions at a time, since [P, V] may be larger than memory.
+    # In blocks of positions, since [P, V] may not fit into memory.
     return torch.cat(
         [
             # [p, D] -> [p, V] -> [p, 1] -> [p]
-            model.project(some).float().log_softmax(-1).gather(-1, wanted[:, None]).squeeze(-1)
-            for some, wanted in zip(states.split(POSITIONS_AT_ONCE), targets.split(POSITIONS_AT_ONCE), strict=True)
+            model.project(block).float().log_softmax(-1).gather(-1, target[:, None]).squeeze(-1)
+            for block, target in zip(states.split(POSITIONS_AT_ONCE), targets.split(POSITIONS_AT_ONCE), strict=True)
         ]
     )

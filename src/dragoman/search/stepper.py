@@ -1,4 +1,4 @@
-"""The one thing that a search knows of a model: a step that gives log-probabilities."""
+"""Interface between a search and a model: steps that return log-probabilities of the next token."""
 
 from __future__ import annotations
 
@@ -17,33 +17,43 @@ from dragoman.search.results import require_finite
 
 
 class SearchState(Protocol):
-    """What a decoder remembers of N running hypotheses."""
+    """Decoder state of several running hypotheses, one per row."""
 
     def reorder(self, rows: Int[Tensor, " N"]) -> Self:
-        """The state of these rows; they may repeat (beams) or drop out (finished)."""
+        """Return the state of these rows, which may contain duplicates and leave out rows."""
 
 
 State = TypeVar("State", bound=SearchState)
 
 
 class Stepper(Protocol[State]):
-    """A model (or several) seen one position at a time; its own `start` makes the first state."""
+    """Interface of a model, or an ensemble, that computes one position at a time."""
 
     def step(self, token: Int[Tensor, " N"], state: State) -> tuple[Float[Tensor, "N V"], State]:
-        """The last token of N hypotheses -> float32 log-probabilities of the next one."""
+        """Return the log-probabilities of the next token in float32, and the next state.
+
+        Args:
+            token: last token of each of N hypotheses.
+            state: decoder state of these hypotheses, from `SearchModel.start` or the previous step.
+        """
 
 
 class SearchModel(Stepper[State], Protocol[State]):
-    """A `Stepper` that reads the source too."""
+    """A `Stepper` that also encodes sources."""
 
     models: Sequence[Seq2Seq]
 
     def start(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> State:
-        """Encode B sources (mask: True = real); the state of B outputs with nothing said yet."""
+        """Encode B sources and return the initial state of their outputs.
+
+        Args:
+            source: source tokens.
+            mask: True at real tokens, False at padding.
+        """
 
 
 class SingleModel:
-    """One sequence-to-sequence model as an `SearchModel`."""
+    """A single sequence-to-sequence model as a `SearchModel`."""
 
     def __init__(self, model: Seq2Seq) -> None:
         self.models: Sequence[Seq2Seq] = (model,)
@@ -61,7 +71,7 @@ class SingleModel:
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """The states of the members, reordered together."""
+    """The states of the models of an ensemble."""
 
     members: tuple[DecoderState, ...]
 
@@ -71,7 +81,7 @@ class EnsembleState:
 
 
 class Ensemble:
-    """Models of one vocabulary as one `SearchModel`: the mean of their probabilities."""
+    """Several models of one vocabulary as a `SearchModel` that computes the mean of their probabilities."""
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         assert models
@@ -92,18 +102,18 @@ class Ensemble:
 
 
 def _log_probabilities(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N V"]:
-    """The logarithm of the softmax, in float32.
+    """Return the log-softmax of the logits in float32.
 
     Raises:
-        FloatingPointError: when one of them is not finite.
+        FloatingPointError: if one of the values is not finite.
     """
     log_probabilities = logits.float().log_softmax(-1)
-    # One pass: a sum is finite only if everything in it is.
+    # The sum needs only one pass, and is finite only if all values are.
     require_finite(float(log_probabilities.sum()))
     return log_probabilities
 
 
 def log_mean_exp(log_probabilities: Sequence[Tensor]) -> Tensor:
-    """log((p_1 + ... + p_n) / n), elementwise, of n tensors of log p_i of one shape."""
+    """Return log((p_1 + ... + p_n) / n) elementwise, for n tensors log p_i of one shape."""
     # n times [...] -> [n, ...] -> [...]
     return torch.stack(list(log_probabilities)).logsumexp(0) - math.log(len(log_probabilities))

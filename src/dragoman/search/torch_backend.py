@@ -1,4 +1,4 @@
-"""Search in torch: on any device, with several models, and with every way of choosing the next token."""
+"""The torch search backend, which supports all devices, ensembles, beam search, sampling and scoring."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
 
 
 class TorchBackend:
-    """One model, or several as an ensemble, on the device and in the precision that they are in.
+    """Search backend in torch, on the device and in the precision of the given models.
 
     Args:
-        model: one model or an ensemble; models in training mode are in evaluation mode while they search.
-        batch_tokens: bounds a batch: its rows, times the length of the longest, times the hypotheses of a row. A row
-            that is longer makes a batch of its own.
+        model: a model or an ensemble. Models in training mode are switched to evaluation mode during a search.
+        batch_tokens: largest size of a batch: the number of rows, times the length of the longest row, times the
+            hypotheses per row. A longer row is a batch by itself.
     """
 
     def __init__(self, model: SearchModel[Any], *, batch_tokens: int = DEFAULT_BATCH_TOKENS) -> None:
@@ -39,12 +39,12 @@ class TorchBackend:
 
     @classmethod
     def from_models(cls, models: Sequence[Seq2Seq], *, batch_tokens: int = DEFAULT_BATCH_TOKENS) -> Self:
-        """Search with one model as it is, with several as an ensemble."""
+        """Return a backend for one model, or for several models as an ensemble."""
         return cls(SingleModel(models[0]) if len(models) == 1 else Ensemble(models), batch_tokens=batch_tokens)
 
     @property
     def device(self) -> torch.device:
-        """Where the models are."""
+        """Return the device of the models."""
         return next(self._model.models[0].parameters()).device
 
     @property
@@ -64,7 +64,7 @@ class TorchBackend:
 
     @property
     def only_model(self) -> Seq2Seq:
-        """The model of a backend that is `inspectable`."""
+        """Return the model of a backend that is not an ensemble."""
         assert len(self._model.models) == 1, "an ensemble is not inspectable"
         return self._model.models[0]
 
@@ -80,17 +80,17 @@ class TorchBackend:
         return self._search(pieces, config, None)
 
     def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
-        """Hypotheses drawn for each piece, in order; lengths are those of `config`."""
+        """Return samples for each input, in the order of the inputs; `config` limits their lengths."""
         return self._search(pieces, config, sampling)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
     ) -> list[Score]:
-        """The log-probability of each target given its source, in order."""
+        """Return the score of each target given its source, in the order of the pairs."""
         scores: dict[int, Score] = {}
-        for chosen in self.batches(sources, targets, width=1):
-            batch = collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)
-            found = score(
+        for rows in self.batches(sources, targets, width=1):
+            batch = collate([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)
+            batch_scores = score(
                 self._model.models,
                 batch.source,
                 batch.source_mask,
@@ -99,7 +99,7 @@ class TorchBackend:
                 batch.target_mask,
                 length_penalty,
             )
-            scores.update(zip(chosen, found, strict=True))
+            scores.update(zip(rows, batch_scores, strict=True))
         return [scores[i] for i in range(len(sources))]
 
     def token_statistics(
@@ -107,54 +107,54 @@ class TorchBackend:
     ) -> dict[str, TokenStatistic]:
         """Return the token statistics of all models over these pairs (see `Seq2Seq.token_statistics`).
 
-        Empty for most models.
+        Most models have none.
         """
         return summarise(self.reports(sources, targets))
 
     def reports(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[Mapping[str, Float[Tensor, " _"]]]:
-        """What each model reports of each batch of these pairs."""
+        """Return the values that each model reports for the tokens of each batch of these pairs, by name."""
         with inference(self._model.models):
             return [
                 model.token_statistics(batch.source, batch.source_mask, batch.target_in, batch.target_mask)
-                for chosen in self.batches(sources, targets, width=1)
-                for batch in [collate([sources[i] for i in chosen], [targets[i] for i in chosen]).to(self.device)]
+                for rows in self.batches(sources, targets, width=1)
+                for batch in [collate([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)]
                 for model in self._model.models
             ]
 
     def _search(
-        self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
+        self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
     ) -> list[list[Hypothesis]]:
         width = sampling.samples if sampling else config.beam
-        found: dict[int, list[Hypothesis]] = {}
+        hypotheses: dict[int, list[Hypothesis]] = {}
         with inference(self._model.models):
-            sources, prefixes = [row.source for row in pieces], [row.prefix for row in pieces]
-            for chosen in self.batches(sources, prefixes, width):
-                outputs = self._search_batch([pieces[i] for i in chosen], config, sampling)
-                found.update(zip(chosen, outputs, strict=True))
-        return require_outputs([found[i] for i in range(len(pieces))])
+            sources, prefixes = [row.source for row in inputs], [row.prefix for row in inputs]
+            for rows in self.batches(sources, prefixes, width):
+                outputs = self._search_batch([inputs[i] for i in rows], config, sampling)
+                hypotheses.update(zip(rows, outputs, strict=True))
+        return require_outputs([hypotheses[i] for i in range(len(inputs))])
 
     def _search_batch(
-        self, rows: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
+        self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
     ) -> list[list[Hypothesis]]:
         model, device = self._model, self.device
-        prefixes = [row.prefix for row in rows]
-        batch = collate([row.source for row in rows], prefixes).to(device)
+        prefixes = [row.prefix for row in inputs]
+        batch = collate([row.source for row in inputs], prefixes).to(device)
         state = model.start(batch.source, batch.source_mask)
-        lengths = [len(row.source) for row in rows]
+        lengths = [len(row.source) for row in inputs]
         if sampling:
-            keys = [_key(row.source) for row in rows]
+            keys = [_random_key(row.source) for row in inputs]
             return sample(model, state, lengths, config, sampling, keys, device, prefixes)
         if config.beam == 1:
-            best = greedy_search(model, state, lengths, config, device, prefixes)
-            return [[hypothesis] for hypothesis in best]
+            greedy = greedy_search(model, state, lengths, config, device, prefixes)
+            return [[hypothesis] for hypothesis in greedy]
         return beam_search(model, state, lengths, config, device, prefixes)
 
     def batches(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
     ) -> Iterator[list[int]]:
-        """Yield row numbers in batches of similar lengths, each within `batch_tokens` / `width`."""
+        """Yield the indices of rows in batches of similar lengths, each of at most `batch_tokens` / `width` tokens."""
         if not sources:
             return
         source, target = (np.array([len(row) for row in side]) for side in (sources, targets))
@@ -162,7 +162,7 @@ class TorchBackend:
             yield batch.tolist()
 
 
-def _key(ids: Sequence[int]) -> int:
-    """The name of a piece's random stream: 64 bits of a hash of its tokens."""
+def _random_key(ids: Sequence[int]) -> int:
+    """Return the key of a source's random stream, 64 bits of a hash of its tokens."""
     text = ",".join(map(str, ids)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

@@ -121,8 +121,8 @@ def projected_on_cpu(
     """Return the summed loss of packed rows and its gradients with respect to `rows` and `weight`.
 
     Allocating memory is slow on a CPU (every new page causes a page fault). Therefore, the logits of all blocks share
-    one buffer, in which their gradient p - q replaces them, and float32 is computed for a few rows at a time in a second
-    buffer that fits into the cache.
+    one buffer, in which their gradient p - q replaces them. Computation in float32 is done for a few rows at a time, in
+    a second buffer that fits into the cache.
 
     Args:
         rows: decoder states; rows after the last target are padding.

@@ -1,4 +1,4 @@
-"""What a comparison compares, and what it makes of the logs."""
+"""Comparisons: the settings of variants, results from logs, and the report."""
 
 import dataclasses
 import json
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dragoman.comparison.compare import Comparison, compare, variant_settings
-from dragoman.comparison.matching import count_parameters, matched, with_width
+from dragoman.comparison.matching import count_parameters, match_width, with_width
 from dragoman.comparison.report import markdown, page, write_report
 from dragoman.comparison.studies import STUDIES, Study, Variant, study_named
-from dragoman.comparison.trial import Point, TrialResult, find_result, learning_curve, training_speed
+from dragoman.comparison.trial import Point, TrialResult, learning_curve, load_result, training_speed
 from dragoman.errors import SettingsError, UserError
 from dragoman.models.registry import ARCHITECTURES, architecture_of, preset
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
@@ -22,7 +22,7 @@ from dragoman.training.events import Event
 
 
 def reference(name: str = "small") -> Plan:
-    """A run with every choice made, as the first trial leaves it."""
+    """Return the plan of a reference, as the first trial writes it."""
     settings = {
         "preset": name,
         "tokenizer": {"vocabulary_size": 4000},
@@ -30,22 +30,22 @@ def reference(name: str = "small") -> Plan:
         "training": {"minutes": 5},
         "model": {"norm_placement": "pre", "dropout": 0.15},
     }
-    found = resolve(read_settings(settings), CorpusSize(pairs=1000))
-    model = model_config(found, 4000, 4000)
-    return Plan(request={}, config=found.run, model=model, training_pairs=1000, validation_pairs=10, trained_length=100)
+    resolved = resolve(read_settings(settings), CorpusSize(pairs=1000))
+    model = model_config(resolved, 4000, 4000)
+    return Plan(
+        request={}, config=resolved.run, model=model, training_pairs=1000, validation_pairs=10, trained_length=100
+    )
 
 
 EVERY = [(name, variant) for name, study in STUDIES.items() for variant in study.variants]
 
 
 @pytest.mark.parametrize(("name", "variant"), EVERY, ids=[f"{name}: {variant.name}" for name, variant in EVERY])
-def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_says_so(
-    name: str, variant: Variant
-) -> None:
+def test_every_variant_is_a_valid_run_with_the_required_number_of_parameters(name: str, variant: Variant) -> None:
     plan, study = reference(), study_named(name)
-    settings = variant_settings(variant, plan, matching=study.matched)
-    found = resolve(read_settings(settings), CorpusSize(pairs=1000))
-    config, built = found.run, model_config(found, 4000, 4000)
+    settings = variant_settings(variant, plan, match_parameters=study.matched)
+    resolved = resolve(read_settings(settings), CorpusSize(pairs=1000))
+    config, built = resolved.run, model_config(resolved, 4000, 4000)
     assert architecture_of(built) == variant.architecture
     assert built.dropout == variant.model.get("dropout", 0.15)
     if hasattr(built, "norm_placement"):
@@ -55,7 +55,7 @@ def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_
     if study.matched:
         assert count_parameters(built) == pytest.approx(count_parameters(plan.model), rel=0.05)
     assert config.schedule.peak_learning_rate == variant.rate * 0.001
-    # All else is the reference's.
+    # All other settings are those of the reference.
     assert (
         dataclasses.replace(
             config, architecture="transformer", training=plan.config.training, schedule=plan.config.schedule
@@ -64,37 +64,39 @@ def test_every_variant_is_a_run_of_its_own_and_of_the_same_size_where_the_study_
     )
 
 
-def test_rates_are_multiples_of_the_papers_own_peak_too() -> None:
+def test_rates_can_be_multiples_of_the_papers_peak() -> None:
     paper = dataclasses.replace(reference().config.schedule, kind="paper", warmup=100, peak_learning_rate=None)
     plan = dataclasses.replace(reference(), config=dataclasses.replace(reference().config, schedule=paper))
-    settings = variant_settings(Variant(name="x", rate=2.0), plan, matching=False)
+    settings = variant_settings(Variant(name="x", rate=2.0), plan, match_parameters=False)
     assert settings["schedule"]["peak_learning_rate"] == pytest.approx(2 * (256 * 100) ** -0.5)
 
 
 def test_variants_of_a_study_differ() -> None:
     for study in STUDIES.values():
-        found = [json.dumps(variant_settings(each, reference(), matching=study.matched)) for each in study.variants]
-        # Of the architectures, the first is the preset itself.
-        assert len(set(found)) == len(study.variants)
+        settings = [
+            json.dumps(variant_settings(variant, reference(), match_parameters=study.matched))
+            for variant in study.variants
+        ]
+        assert len(set(settings)) == len(study.variants)
         assert len({variant.name for variant in study.variants}) == len(study.variants)
 
 
-def test_an_unknown_study_names_those_that_there_are() -> None:
+def test_the_error_for_an_unknown_study_lists_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"unknown study 'heds': choose one of architecture, .*heads"):
         study_named("heds")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("parameters", [500_000, 3_000_000, 20_000_000])
-def test_widths_are_matched_as_near_as_steps_of_eight_allow(architecture: str, parameters: int) -> None:
+def test_the_matched_width_is_better_than_its_neighbours(architecture: str, parameters: int) -> None:
     config = preset("tiny", 1000, 1000, joint=True, architecture=architecture)
-    found = matched(config, parameters)
-    error = abs(count_parameters(found) - parameters)
-    for neighbour in (found.d_model - 8, found.d_model + 8):
+    matched = match_width(config, parameters)
+    error = abs(count_parameters(matched) - parameters)
+    for neighbour in (matched.d_model - 8, matched.d_model + 8):
         assert error <= abs(count_parameters(with_width(config, neighbour)) - parameters)
 
 
-def test_parameters_are_counted_once() -> None:
+def test_tied_parameters_are_counted_once() -> None:
     tied = preset("tiny", 1000, 1000, joint=True)
     untied = dataclasses.replace(tied, tied_embeddings="none")
     assert count_parameters(untied) - count_parameters(tied) == 2 * 1000 * 64
@@ -119,8 +121,8 @@ def test_the_curve_counts_target_tokens_up_to_each_validation() -> None:
     )
 
 
-def test_the_speed_leaves_validations_out() -> None:
-    # 120 in 1 s, 300 in 2 s, 100 in 1 s; the stretch with the validation does not count.
+def test_the_training_speed_excludes_validations() -> None:
+    # 120 tokens in 1 s, 300 in 2 s, 100 in 1 s; the interval with the validation is left out.
     assert training_speed(EVENTS) == 120.0
     assert training_speed(EVENTS[:1]) == 0.0
 
@@ -151,7 +153,7 @@ def comparison(name: str = "<script>alert(1)</script>") -> Comparison:
     return Comparison(study, request, both, both)
 
 
-def test_the_tables_hold_the_figures(tmp_path: Path) -> None:
+def test_the_tables_contain_the_results(tmp_path: Path) -> None:
     text = markdown(comparison("two"))
     assert "| two | 1.23 M | 80 | 0.10 M | 5.0 | 330 | 3.210 | 12.3 | 45.7 | 1,234 | 512 MB |" in text
     assert "The same wall-clock time: 5 minutes" in text
@@ -161,7 +163,7 @@ def test_the_tables_hold_the_figures(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {f"comparison.{kind}" for kind in ("md", "html", "svg", "png")}
 
 
-def test_the_page_needs_nothing_else_and_shows_names_as_text() -> None:
+def test_the_page_is_self_contained_and_escapes_names() -> None:
     text = page(comparison(), "<?xml?><svg></svg>")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
@@ -170,20 +172,20 @@ def test_the_page_needs_nothing_else_and_shows_names_as_text() -> None:
 
 
 def test_results_are_read_back(tmp_path: Path) -> None:
-    assert find_result(tmp_path) is None
+    assert load_result(tmp_path) is None
     (tmp_path / "comparison.json").write_text(json.dumps(to_mapping(result("x"))))
-    assert find_result(tmp_path) == result("x")
+    assert load_result(tmp_path) == result("x")
     (tmp_path / "comparison.json").write_text("{")
     with pytest.raises(UserError, match=r"comparison\.json is damaged.*remove it"):
-        find_result(tmp_path)
+        load_result(tmp_path)
 
 
-def test_a_comparison_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+def test_invalid_comparisons_are_rejected_before_training(tmp_path: Path) -> None:
     corpus = tmp_path / "a.tsv"
     corpus.write_text("a\tb\n")
     with pytest.raises(UserError, match="minutes must be above 0"):
         compare([str(corpus)], tmp_path / "out", minutes=math.nan)
-    with pytest.raises(UserError, match=r"leave training\.steps"):
+    with pytest.raises(UserError, match=r"remove training\.steps"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"steps": 5}})
     with pytest.raises(UserError, match="universal has no preset 'modern'"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"preset": "modern"})
@@ -191,7 +193,7 @@ def test_a_comparison_is_refused_before_anything_is_trained(tmp_path: Path) -> N
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"optimiser": "adam"}})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(UserError, match="holds other files"):
+    with pytest.raises(UserError, match="contains other files"):
         compare([str(corpus)], tmp_path / "full", minutes=1)
     (tmp_path / "other" / "time" / "4-heads").mkdir(parents=True)
     (tmp_path / "other" / "study.json").write_text(json.dumps({"study": "heads", "minutes": 1}))
