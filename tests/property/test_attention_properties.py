@@ -1,4 +1,4 @@
-"""The fast kernels equal the formula, and the formula's symmetries hold."""
+"""The fast kernels equal the equation of attention and have its symmetries."""
 
 from unittest.mock import patch
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from dragoman import attention
 from dragoman.attention import AttentionMask, naive_attention, scaled_dot_product_attention
 
-# What counts as short: nothing (torch's kernel) or everything (plain products).
+# Lengths up to which sequences are treated as short: none (torch's fused kernel) or all (plain products).
 KERNELS = {"fused": -1, "plain": 10**9}
 
 Case = tuple[Tensor, Tensor, Tensor, AttentionMask]
@@ -18,7 +18,7 @@ Case = tuple[Tensor, Tensor, Tensor, AttentionMask]
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Queries, keys and values of any small shape, with any kind of mask."""
+    """Return queries, keys and values of a small shape, with a mask of any kind."""
     B, H, T, S = (draw(st.integers(1, 4), label=name) for name in "BHTS")
     d_k, d_v = draw(st.integers(1, 9), label="d_k"), draw(st.integers(1, 9), label="d_v")
     causal = draw(st.booleans(), label="causal")
@@ -43,7 +43,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def with_gradients(attend: object, tensors: tuple[Tensor, ...], mask: AttentionMask) -> tuple[Tensor, ...]:
-    """The output, and the gradients by query, key and value of a sum that weighs each output differently."""
+    """Return the output, and the gradients of a weighted sum of it with respect to query, key and value."""
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
     output = attend(*leaves, mask)  # type: ignore[operator]
     output = output[0] if isinstance(output, tuple) else output
@@ -55,33 +55,33 @@ def with_gradients(attend: object, tensors: tuple[Tensor, ...], mask: AttentionM
 @settings(deadline=None, max_examples=60)
 @given(case=cases(), kernel=st.sampled_from(sorted(KERNELS)))
 def test_fast_equals_naive(case: Case, kernel: str) -> None:
-    """Outputs and gradients; rows with nothing to attend to give zeros, and NaN never appears."""
+    """Outputs and gradients are equal, zero in rows that may not attend to any key, and never NaN."""
     *tensors, mask = case
     query, key, _ = tensors
     expected = with_gradients(naive_attention, tuple(tensors), mask)
     with patch.object(attention, "SHORT", KERNELS[kernel]):
-        found = with_gradients(scaled_dot_product_attention, tuple(tensors), mask)
-    assert len(found) == len(expected) == 4
-    for one, other in zip(found, expected, strict=True):
+        result = with_gradients(scaled_dot_product_attention, tuple(tensors), mask)
+    assert len(result) == len(expected) == 4
+    for one, other in zip(result, expected, strict=True):
         assert one.isfinite().all()
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
     # [B, T, S] -> [B, 1, T]
     attends = mask.dense(query.shape[2], key.shape[2], query.device).any(dim=-1).unsqueeze(1)
-    output, query_gradient = found[0], found[1]
+    output, query_gradient = result[0], result[1]
     for zeros in (output, query_gradient):
         assert zeros.masked_select(~attends.unsqueeze(-1)).eq(0).all()
 
 
 @settings(deadline=None, max_examples=40)
 @given(case=cases(), kernel=st.sampled_from(sorted(KERNELS)))
-def test_half_precision_is_near(case: Case, kernel: str) -> None:
-    """bf16 keeps 8 bits: within 2 % of the largest number of what float32 makes of the same inputs."""
+def test_bf16_is_close_to_float32(case: Case, kernel: str) -> None:
+    """bf16 has 8 bits of precision: the error is within 2 % of the largest value."""
     *tensors, mask = case
     half = tuple(tensor.bfloat16() for tensor in tensors)
     expected = with_gradients(naive_attention, tuple(tensor.float() for tensor in half), mask)
     with patch.object(attention, "SHORT", KERNELS[kernel]):
-        found = with_gradients(scaled_dot_product_attention, half, mask)
-    for one, other in zip(found, expected, strict=True):
+        result = with_gradients(scaled_dot_product_attention, half, mask)
+    for one, other in zip(result, expected, strict=True):
         assert one.dtype == torch.bfloat16
         largest = max(1.0, *(float(tensor.abs().max()) for tensor in (*half, other)))
         torch.testing.assert_close(one.float(), other, atol=0.02 * largest, rtol=0.02)
@@ -89,8 +89,8 @@ def test_half_precision_is_near(case: Case, kernel: str) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(case=cases(), data=st.data())
-def test_order_is_invisible(case: Case, data: st.DataObject) -> None:
-    """Keys in another order change nothing; queries, heads and sentences in another order follow."""
+def test_permutations(case: Case, data: st.DataObject) -> None:
+    """A permutation of keys does not change the output; one of queries, heads or sentences permutes the output."""
     query, key, value, mask = case
     T, S = query.shape[2], key.shape[2]
     mask = AttentionMask(allowed=mask.dense(T, S, query.device).expand(len(query), T, S))
@@ -101,38 +101,38 @@ def test_order_is_invisible(case: Case, data: st.DataObject) -> None:
         return torch.tensor(data.draw(st.permutations(range(size))))
 
     keys, queries, heads, sentences = order(S), order(T), order(query.shape[1]), order(len(query))
-    found = scaled_dot_product_attention(
+    output = scaled_dot_product_attention(
         query, key[:, :, keys], value[:, :, keys], AttentionMask(mask.allowed[:, :, keys])
     )
-    torch.testing.assert_close(found, expected)
-    found = scaled_dot_product_attention(query[:, :, queries], key, value, AttentionMask(mask.allowed[:, queries]))
-    torch.testing.assert_close(found, expected[:, :, queries])
-    found = scaled_dot_product_attention(query[:, heads], key[:, heads], value[:, heads], mask)
-    torch.testing.assert_close(found, expected[:, heads])
-    found = scaled_dot_product_attention(
+    torch.testing.assert_close(output, expected)
+    output = scaled_dot_product_attention(query[:, :, queries], key, value, AttentionMask(mask.allowed[:, queries]))
+    torch.testing.assert_close(output, expected[:, :, queries])
+    output = scaled_dot_product_attention(query[:, heads], key[:, heads], value[:, heads], mask)
+    torch.testing.assert_close(output, expected[:, heads])
+    output = scaled_dot_product_attention(
         query[sentences], key[sentences], value[sentences], AttentionMask(mask.allowed[sentences])
     )
-    torch.testing.assert_close(found, expected[sentences])
+    torch.testing.assert_close(output, expected[sentences])
 
 
 @settings(deadline=None, max_examples=30)
 @given(case=cases())
-def test_what_is_masked_does_not_matter(case: Case) -> None:
-    """Other keys and values where nobody looks, and one vector added to every key, change nothing."""
+def test_masked_keys_and_constant_offsets_do_not_matter(case: Case) -> None:
+    """The output does not depend on masked keys and values, nor on a vector that is added to every key."""
     query, key, value, mask = case
     expected = scaled_dot_product_attention(query, key, value, mask)
     # [B, T, S] -> [B, 1, S, 1]: keys that some query attends to
-    seen = mask.dense(query.shape[2], key.shape[2], query.device).any(dim=1)[:, None, :, None]
-    elsewhere = torch.where(seen, key, key + 100), torch.where(seen, value, value - 100)
-    torch.testing.assert_close(scaled_dot_product_attention(query, *elsewhere, mask), expected)
-    # softmax is blind to a constant: q·(k + c) = q·k + q·c
-    moved = scaled_dot_product_attention(query, key + key[:, :, :1], value, mask)
-    torch.testing.assert_close(moved, expected, atol=1e-4, rtol=1e-4)
+    attended = mask.dense(query.shape[2], key.shape[2], query.device).any(dim=1)[:, None, :, None]
+    changed = torch.where(attended, key, key + 100), torch.where(attended, value, value - 100)
+    torch.testing.assert_close(scaled_dot_product_attention(query, *changed, mask), expected)
+    # The softmax does not change with a constant: q·(k + c) = q·k + q·c
+    shifted = scaled_dot_product_attention(query, key + key[:, :, :1], value, mask)
+    torch.testing.assert_close(shifted, expected, atol=1e-4, rtol=1e-4)
 
 
 @settings(deadline=None, max_examples=30)
 @given(case=cases())
-def test_weights_are_a_distribution_over_what_is_allowed(case: Case) -> None:
+def test_weights_are_a_distribution_over_the_allowed_keys(case: Case) -> None:
     query, key, value, mask = case
     output, weights = naive_attention(query, key, value, mask)
     allowed = mask.dense(query.shape[2], key.shape[2], query.device).unsqueeze(1)
@@ -140,6 +140,6 @@ def test_weights_are_a_distribution_over_what_is_allowed(case: Case) -> None:
     assert weights.ge(0).all()
     attends = allowed.any(dim=-1).expand(weights.shape[:-1])
     torch.testing.assert_close(weights.sum(dim=-1), attends.float())
-    # A mean lies between the smallest and the largest of its values.
+    # The weighted mean of equal values is that value.
     ones = scaled_dot_product_attention(query, key, torch.ones_like(value), mask)
     torch.testing.assert_close(ones, attends.float().unsqueeze(-1).expand_as(output))

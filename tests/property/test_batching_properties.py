@@ -1,4 +1,4 @@
-"""Every pair once in an epoch, within the budget, and the same stream from every cursor."""
+"""Batching: every pair occurs once per epoch, batches are within the budget, and every cursor resumes the stream."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ def check_budget(indices: npt.NDArray[np.int64], source: Array, target: Array, b
 
 
 @given(PAIRS, CONFIGS, SEEDS, st.integers(0, 5))
-def test_every_pair_once_in_an_epoch_within_the_budget(
+def test_every_pair_occurs_once_per_epoch_within_the_budget(
     pairs: list[tuple[int, int]], config: BatchingConfig, seed: int, epoch: int
 ) -> None:
     source, target = lengths(pairs)
@@ -49,24 +49,24 @@ def test_any_cursor_resumes_the_stream(pairs: list[tuple[int, int]], config: Bat
     source, target = lengths(pairs)
     in_two_epochs = takewhile(lambda item: item[0].epoch < 2, batches(source, target, config, seed))
     stream = [(cursor, indices.tolist()) for cursor, indices in in_two_epochs]
-    for done in range(0, len(stream), max(1, len(stream) // 7)):
-        saved = json.dumps(dataclasses.asdict(stream[done][0]))
+    for index in range(0, len(stream), max(1, len(stream) // 7)):
+        saved = json.dumps(dataclasses.asdict(stream[index][0]))
         resumed = batches(source, target, config, seed, Cursor(**json.loads(saved)))
-        rest = stream[done + 1 :]
+        rest = stream[index + 1 :]
         assert [(c, i.tolist()) for c, i in islice(resumed, len(rest))] == rest
 
 
 @given(PAIRS, st.integers(1, 200))
 def test_sorted_batches_cover_all_pairs_once(pairs: list[tuple[int, int]], budget: int) -> None:
     source, target = lengths(pairs)
-    cut = sorted_batches(source, target, budget)
-    assert sorted(np.concatenate(cut).tolist()) == list(range(len(pairs)))
-    for indices in cut:
+    all_indices = sorted_batches(source, target, budget)
+    assert sorted(np.concatenate(all_indices).tolist()) == list(range(len(pairs)))
+    for indices in all_indices:
         check_budget(indices, source, target, budget)
 
 
 @given(st.lists(st.lists(st.integers(4, 99), max_size=9), min_size=1, max_size=6))
-def test_masks_show_exactly_what_is_real(rows: list[list[int]]) -> None:
+def test_masks_are_true_exactly_at_real_tokens(rows: list[list[int]]) -> None:
     batch = collate(rows, rows)
     for i, row in enumerate(rows):
         assert batch.source[i][batch.source_mask[i]].tolist()[:-1] == row

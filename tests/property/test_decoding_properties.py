@@ -1,4 +1,4 @@
-"""Whatever the tables, the lines and the batches: search keeps its promises."""
+"""Properties of search for arbitrary models, lines and batches."""
 
 import math
 from random import Random
@@ -29,18 +29,18 @@ prefixes = st.lists(st.lists(st.integers(4, 6), max_size=3), min_size=3, max_siz
 
 @settings(deadline=None, max_examples=25)
 @given(seeds, configs, prefixes)
-def test_a_wide_beam_finds_the_best_of_all_outputs(seed: int, config: SearchConfig, prefixes: list[list[int]]) -> None:
+def test_a_wide_beam_finds_the_best_outputs(seed: int, config: SearchConfig, prefixes: list[list[int]]) -> None:
     model = TableModel.random(seed)
     lengths = [0, 1, 2]
-    found = beam_search(model, model.start(), lengths, config, CPU, prefixes)
+    results = beam_search(model, model.start(), lengths, config, CPU, prefixes)
     for row, length in enumerate(lengths):
         expected = model.every_output(row, length, config, prefixes[row])[: config.n_best]
-        assert len(found[row]) == len(expected)
-        # Outputs whose scores agree to the last digits may change places.
-        for one, other in zip(found[row], expected, strict=True):
+        assert len(results[row]) == len(expected)
+        # Outputs whose scores are equal up to rounding may be in another order.
+        for one, other in zip(results[row], expected, strict=True):
             assert math.isclose(one.score, other.score, abs_tol=1e-4)
-            own = model.log_probability(row, one.tokens)
-            assert math.isclose(one.log_probability, own, abs_tol=1e-4)
+            log_probability = model.log_probability(row, one.tokens)
+            assert math.isclose(one.log_probability, log_probability, abs_tol=1e-4)
 
 
 @settings(deadline=None, max_examples=25)
@@ -60,7 +60,7 @@ samplings = st.sampled_from([None, SamplingConfig(samples=2, seed=9, top_p=0.9)]
 
 @settings(deadline=None, max_examples=15)
 @given(lines_of_words, st.randoms(use_true_random=False), st.integers(1, 300), searches, samplings)
-def test_output_depends_on_the_line_alone(
+def test_the_output_of_a_line_does_not_depend_on_other_lines(
     lines: list[str],
     random: Random,
     batch_tokens: int,
@@ -81,20 +81,20 @@ def test_output_depends_on_the_line_alone(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(max_size=40) | st.binary(max_size=40), max_size=6))
-def test_any_lines_give_as_many_lines(lines: list[str | bytes]) -> None:
+def test_there_is_one_translation_for_each_line(lines: list[str | bytes]) -> None:
     translator, _ = copy_translator(max_source_tokens=10)
     greedy = SearchConfig(beam=1)
-    found = translator.translate(lines, search=greedy)
-    assert len(found) == len(lines)
-    assert found == list(translator.translate_stream(iter(lines), search=greedy))
-    for translation in found:
+    translations = translator.translate(lines, search=greedy)
+    assert len(translations) == len(lines)
+    assert translations == list(translator.translate_stream(iter(lines), search=greedy))
+    for translation in translations:
         assert len(translation.text.splitlines()) <= 1
         assert "\0" not in translation.text
 
 
 @settings(deadline=None)
 @given(st.text(alphabet=".!?…。！？\"'”)」 ab\u3000", max_size=60))
-def test_sentences_lose_nothing(line: str) -> None:
+def test_splitting_into_sentences_loses_nothing(line: str) -> None:
     parts = list(sentences(line))
     assert "".join(parts) == line
     assert all(parts)

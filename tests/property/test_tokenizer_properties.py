@@ -1,4 +1,4 @@
-"""Any text goes through the tokenizer and comes back."""
+"""Encoding and decoding arbitrary text with the tokenizer."""
 
 import functools
 
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from dragoman.data.readers import Pair
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 
-# Text of all characters, and text dense in those that sentencepiece treats in a way of its own.
+# Text of any characters, and text of characters that sentencepiece treats specially.
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-AWKWARD = st.text(alphabet="▁  \t\r\n\0ab<>s/\u2028\u2047\u2585\ufeff\U0010ffff", max_size=30)
-LINES = st.lists(ANY | AWKWARD, max_size=5)
+SPECIAL = st.text(alphabet="▁  \t\r\n\0ab<>s/\u2028\u2047\u2585\ufeff\U0010ffff", max_size=30)
+LINES = st.lists(ANY | SPECIAL, max_size=5)
 
 
 @functools.cache
@@ -26,13 +26,13 @@ def tokenizer(kind: str, *, right_to_left: bool = False) -> Tokenizer:
 def test_round_trip(lines: list[str], kind: str) -> None:
     ids = tokenizer(kind).encode_source(lines)
     assert tokenizer(kind).decode_source(ids) == lines
-    # A line's ids do not depend on its neighbours.
+    # The ids of a line do not depend on other lines.
     assert ids == [tokenizer(kind).encode_source([line])[0] for line in lines]
 
 
 @given(LINES, st.sampled_from(["unigram", "bpe", "word"]), st.integers(0, 2**63))
 @settings(deadline=None, max_examples=50)
-def test_sampled_segmentations_spell_the_same_text(lines: list[str], kind: str, seed: int) -> None:
+def test_sampled_segmentations_decode_to_the_same_text(lines: list[str], kind: str, seed: int) -> None:
     ids = tokenizer(kind).sample_target(lines, 0.1, seed)
     assert tokenizer(kind).decode_target(ids) == lines
     assert tokenizer(kind).sample_target(lines, 0.1, seed) == ids
@@ -40,14 +40,14 @@ def test_sampled_segmentations_spell_the_same_text(lines: list[str], kind: str, 
 
 @given(LINES, st.sampled_from(["unigram", "bpe", "word"]), st.integers(0, 2**63))
 @settings(deadline=None, max_examples=50)
-def test_from_the_right_targets_have_the_same_tokens_in_the_other_order(lines: list[str], kind: str, seed: int) -> None:
+def test_right_to_left_targets_have_the_same_tokens_in_reverse_order(lines: list[str], kind: str, seed: int) -> None:
     forward, backward = tokenizer(kind), tokenizer(kind, right_to_left=True)
     assert backward.encode_source(lines) == forward.encode_source(lines)
     assert backward.encode_target(lines) == [row[::-1] for row in forward.encode_target(lines)]
     assert backward.decode_target(backward.encode_target(lines)) == lines
-    drawn = backward.sample_target(lines, 0.1, seed)
-    assert drawn == [row[::-1] for row in forward.sample_target(lines, 0.1, seed)]
-    assert backward.decode_target(drawn) == lines
+    sampled = backward.sample_target(lines, 0.1, seed)
+    assert sampled == [row[::-1] for row in forward.sample_target(lines, 0.1, seed)]
+    assert backward.decode_target(sampled) == lines
 
 
 KNOWN = {"the", "THE", "cat", "of"}
@@ -64,6 +64,6 @@ def test_known_symbols_are_one_token_each(symbols: list[str]) -> None:
     spelled = set(word.target_bytes)
     tokens = sum(index not in spelled for index in ids)
     assert tokens <= sum(symbol in KNOWN for symbol in symbols)
-    # One that follows nothing but spaces is spelled as well: decoding would take its space off.
+    # A symbol that only spaces precede is also encoded as bytes, since decoding would remove its space.
     if not line.startswith(" "):
         assert tokens == sum(symbol in KNOWN for symbol in symbols)

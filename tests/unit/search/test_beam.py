@@ -1,4 +1,4 @@
-"""Beam search against a list of every output."""
+"""Beam search, compared with an exhaustive list of all outputs."""
 
 import math
 
@@ -13,14 +13,15 @@ from dragoman.search.sampling import greedy_search
 from dragoman.text.subwords import BOS, EOS
 from tests.support.table_model import CPU, TableModel, assert_same, constant_model
 
-EVERYTHING = 130  # more than the outputs of three words up to four tokens: 1 + 3 + 9 + 27 + 81
+# More than the number of outputs of up to four tokens with three words: 1 + 3 + 9 + 27 + 81.
+EXHAUSTIVE = 130
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
-@pytest.mark.parametrize("n_best", [1, 3, EVERYTHING])
-def test_a_beam_that_holds_everything_is_exhaustive_search(alpha: float, n_best: int) -> None:
+@pytest.mark.parametrize("n_best", [1, 3, EXHAUSTIVE])
+def test_a_very_wide_beam_is_exhaustive_search(alpha: float, n_best: int) -> None:
     config = SearchConfig(
-        beam=EVERYTHING,
+        beam=EXHAUSTIVE,
         n_best=n_best,
         length_penalty=alpha,
         max_length_factor=0.5,
@@ -30,26 +31,26 @@ def test_a_beam_that_holds_everything_is_exhaustive_search(alpha: float, n_best:
     lengths = [0, 2, 4]  # outputs of at most 2, 3 and 4 tokens
     for seed in range(5):
         model = TableModel.random(seed)
-        found = beam_search(model, model.start(), lengths, config, CPU)
+        results = beam_search(model, model.start(), lengths, config, CPU)
         for row, length in enumerate(lengths):
-            assert_same(found[row], model.every_output(row, length, config)[:n_best])
+            assert_same(results[row], model.every_output(row, length, config)[:n_best])
 
 
 def test_minimum_length_and_prefixes_of_different_lengths() -> None:
     config = SearchConfig(
-        beam=EVERYTHING,
-        n_best=EVERYTHING,
+        beam=EXHAUSTIVE,
+        n_best=EXHAUSTIVE,
         max_length_factor=0,
         max_length_offset=3,
         min_length_offset=2,
     )
     model = TableModel.random(7)
-    # The last prefix is longer than the maximum length: it is the whole output.
+    # The last prefix is longer than the maximum length, so it is the complete output.
     prefixes = [[], [5], [6, 4, 4, 5]]
-    found = beam_search(model, model.start(), [9, 9, 9], config, CPU, prefixes)
+    results = beam_search(model, model.start(), [9, 9, 9], config, CPU, prefixes)
     for row, prefix in enumerate(prefixes):
-        assert_same(found[row], model.every_output(row, 9, config, prefix))
-    assert [hypothesis.tokens for hypothesis in found[2]] == [(6, 4, 4, 5)]
+        assert_same(results[row], model.every_output(row, 9, config, prefix))
+    assert [hypothesis.tokens for hypothesis in results[2]] == [(6, 4, 4, 5)]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
@@ -63,30 +64,30 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
         assert_same([row for (row,) in beam], greedy)
 
 
-def plain_beam_search(model: TableModel, row: int, length: int, config: SearchConfig) -> list[Hypothesis]:
-    """The rules once more: one row, lists, no stopping by the bound."""
+def simple_beam_search(model: TableModel, row: int, length: int, config: SearchConfig) -> list[Hypothesis]:
+    """Beam search of a single row with lists, and without the exact stopping criterion."""
     K, maximum = config.beam, config.maximum_length(length)
     running: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Hypothesis] = []
     for position in range(maximum + 1):
         candidates = []
-        for total, said in running:
-            before, last = [BOS, BOS, *said][-2:]
-            tokens = [EOS] if position >= config.minimum_length(length) else []
+        for total, tokens in running:
+            before, last = [BOS, BOS, *tokens][-2:]
+            continuations = [EOS] if position >= config.minimum_length(length) else []
             if position < maximum:
-                tokens += range(4, model.log_probabilities.size(-1))
-            for token in tokens:
+                continuations += range(4, model.log_probabilities.size(-1))
+            for token in continuations:
                 log_probability = float(model.log_probabilities[row, before, last, token])
-                candidates.append((total + log_probability, (*said, token)))
+                candidates.append((total + log_probability, (*tokens, token)))
         candidates.sort(reverse=True)
-        for total, said in candidates[:K]:
-            if said[-1] == EOS:
+        for total, tokens in candidates[:K]:
+            if tokens[-1] == EOS:
                 finished.append(
                     Hypothesis(
-                        tokens=said[:-1],
+                        tokens=tokens[:-1],
                         log_probability=total,
-                        score=total / length_penalty(len(said), config.length_penalty),
-                        finished=position < maximum or model.wants_to_end(row, said[:-1]),
+                        score=total / length_penalty(len(tokens), config.length_penalty),
+                        finished=position < maximum or model.wants_to_end(row, tokens[:-1]),
                     )
                 )
         running = [candidate for candidate in candidates if candidate[1][-1] != EOS][:K]
@@ -99,7 +100,7 @@ def plain_beam_search(model: TableModel, row: int, length: int, config: SearchCo
 
 
 def test_improbable_outputs_that_end_early_do_not_end_the_search() -> None:
-    # The sure output is 4 5 6 7 8; at each position EOS is the best of the improbable alternatives.
+    # The probable output is 4 5 6 7 8; at each position EOS is the best of the improbable alternatives.
     probabilities = torch.full((1, 9, 9, 9), 1e-4)
     probabilities[..., EOS] = 0.01
     for last, following in ((BOS, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, EOS)):
@@ -111,18 +112,18 @@ def test_improbable_outputs_that_end_early_do_not_end_the_search() -> None:
 
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-def test_a_narrow_beam_against_the_rules_written_plainly(beam: int, alpha: float) -> None:
+def test_a_narrow_beam_equals_the_simple_implementation(beam: int, alpha: float) -> None:
     lengths = [2, 5, 8]
     for seed in range(15):
         model = TableModel.random(seed, words=5)
         for n_best in {1, beam}:
             config = SearchConfig(beam=beam, n_best=n_best, length_penalty=alpha, max_length_offset=1)
-            found = beam_search(model, model.start(), lengths, config, CPU)
+            results = beam_search(model, model.start(), lengths, config, CPU)
             for row, length in enumerate(lengths):
-                assert_same(found[row], plain_beam_search(model, row, length, config))
+                assert_same(results[row], simple_beam_search(model, row, length, config))
 
 
-def test_a_row_gives_the_same_alone_and_in_a_batch() -> None:
+def test_a_row_has_the_same_hypotheses_alone_and_in_a_batch() -> None:
     config = SearchConfig(beam=3, n_best=3, max_length_factor=1, max_length_offset=3)
     model = TableModel.random(1, rows=6, words=6)
     lengths = [5, 1, 9, 2, 2, 0]
@@ -132,7 +133,7 @@ def test_a_row_gives_the_same_alone_and_in_a_batch() -> None:
         assert together[row] == beam_search(alone, alone.start(), [length], config, CPU)[0]
 
 
-def test_hypotheses_are_sorted_and_their_numbers_agree() -> None:
+def test_hypotheses_are_sorted_and_have_the_right_scores() -> None:
     config = SearchConfig(beam=5, n_best=5, length_penalty=1.0, max_length_offset=8)
     model = TableModel.random(3, words=8)
     for row, hypotheses in enumerate(beam_search(model, model.start(), [0, 0, 0], config, CPU)):
@@ -148,23 +149,23 @@ def test_hypotheses_are_sorted_and_their_numbers_agree() -> None:
 
 
 def test_the_length_penalty_of_the_paper() -> None:
-    # Wu et al. (2016), equation 14, worked by hand: ((5 + 7) / 6) ** 0.6
+    # Wu et al. (2016), equation 14, calculated by hand: ((5 + 7) / 6) ** 0.6
     assert length_penalty(7, 0.6) == pytest.approx(1.5157165665)
     assert length_penalty(7, 0.0) == 1
     assert length_penalty(1, 0.6) == 1
 
 
-def test_the_maximum_length_forces_an_end_and_says_so() -> None:
-    model = constant_model([0, 0, 0, 0.1, 0.6, 0.3])  # never most probable: EOS
+def test_a_hypothesis_that_the_maximum_length_ends_is_not_finished() -> None:
+    model = constant_model([0, 0, 0, 0.1, 0.6, 0.3])  # EOS is never the most probable token
     config = SearchConfig(beam=2, n_best=2, max_length_factor=1, max_length_offset=2)
     best, _ = beam_search(model, model.start(), [3], config, CPU)[0]
     assert best.tokens == (4,) * 5
     assert not best.finished
-    # The forced EOS counts: it is what `score` would say of this output.
+    # The forced EOS counts, as in `score`.
     assert best.log_probability == pytest.approx(5 * math.log(0.6) + math.log(0.1))
 
 
-def test_special_symbols_are_never_generated_and_their_probability_is_lost() -> None:
+def test_special_symbols_are_not_generated_and_probabilities_are_not_renormalised() -> None:
     model = constant_model([0.3, 0.3, 0.3, 0.04, 0.06])
     config = SearchConfig(beam=2, max_length_offset=1)
     (best,) = beam_search(model, model.start(), [0], config, CPU)[0]
@@ -173,28 +174,28 @@ def test_special_symbols_are_never_generated_and_their_probability_is_lost() -> 
 
 
 def test_finished_rows_leave_the_batch() -> None:
-    sure = [0.0, 0.0, 0.0, 0.9, 0.06, 0.04]
-    unsure = [0.0, 0.0, 0.0, 0.01, 0.5, 0.49]
-    tables = [constant_model(p).log_probabilities for p in (sure, unsure, sure)]
+    short = [0.0, 0.0, 0.0, 0.9, 0.06, 0.04]
+    long = [0.0, 0.0, 0.0, 0.01, 0.5, 0.49]
+    tables = [constant_model(p).log_probabilities for p in (short, long, short)]
     model = TableModel(torch.cat(tables))
     config = SearchConfig(beam=2, min_length_offset=0, max_length_offset=9)
     beam_search(model, model.start(), [0, 0, 0], config, CPU)
-    # Six hypotheses at first. Greedy or not, the first EOS (0.9) cannot be beaten: two are left.
+    # Six hypotheses at first. In two rows, the first EOS (0.9) gives the best output, so two hypotheses remain.
     assert model.rows_of_steps == [6] + [2] * 9
 
 
-def test_search_stops_when_nothing_better_can_come() -> None:
-    # With alpha = 0 a longer output is never more probable: the first end among the best is final.
+def test_search_stops_when_no_better_output_is_possible() -> None:
+    # With alpha = 0, a longer output is never better, so the first finished hypothesis among the best is final.
     model = constant_model([0, 0, 0, 0.4, 0.6 - 1e-6, 1e-6])
     config = SearchConfig(beam=4, length_penalty=0.0, min_length_offset=0, max_length_factor=0, max_length_offset=50)
     (best,) = beam_search(model, model.start(), [0], config, CPU)[0]
     assert best.tokens == ()
-    # 0.6 ** 2 < 0.4, so two steps decide.
+    # Two steps are sufficient, since 0.6 ** 2 < 0.4.
     assert len(model.rows_of_steps) == 2
 
 
-def test_a_longer_output_may_still_overtake_a_finished_one() -> None:
-    # The first EOS is more probable (0.4 > 0.6 ** 4 * 0.4), but a strong penalty prefers length.
+def test_a_longer_output_may_have_a_higher_score_than_a_finished_one() -> None:
+    # The first EOS is more probable (0.4 > 0.6 ** 4 * 0.4), but with a large alpha longer outputs have higher scores.
     model = constant_model([0, 0, 0, 0.4, 0.6])
     config = SearchConfig(beam=8, length_penalty=3.0, min_length_offset=0, max_length_factor=0, max_length_offset=4)
     (best,) = beam_search(model, model.start(), [0], config, CPU)[0]
@@ -207,7 +208,7 @@ def test_no_rows() -> None:
     assert beam_search(model, model.start(), [], SearchConfig(), CPU) == []
 
 
-def test_probabilities_that_are_not_numbers_are_refused() -> None:
+def test_probabilities_that_are_not_finite_raise_an_error() -> None:
     model = TableModel(torch.full((1, 6, 6, 6), math.nan))
     for beam in (1, 4):
         with pytest.raises(FloatingPointError, match="diverged"):
@@ -220,10 +221,9 @@ def test_lengths_are_bounded_for_any_source() -> None:
         assert config.minimum_length(source_length) == config.maximum_length(source_length) == 4096
 
 
-def test_room_grows_as_outputs_grow() -> None:
-    """An output that is longer than the first room, several times over, is what the table says."""
+def test_outputs_longer_than_the_initial_capacity() -> None:
     V = 7
-    # Each word follows the one before it, and EOS never does.
+    # Each word is followed by the previous one of three words, and never by EOS.
     table = torch.full((1, V, V, V), -20.0)
     for last in range(V):
         table[0, :, last, 4 + (last - 3) % 3] = -0.1
@@ -236,7 +236,7 @@ def test_room_grows_as_outputs_grow() -> None:
         assert not best.finished
 
 
-def test_a_prefix_holds_no_special_symbols() -> None:
+def test_a_prefix_must_not_contain_special_symbols() -> None:
     model = TableModel.random(0, rows=1)
     with pytest.raises(AssertionError):
         beam_search(model, model.start(), [2], SearchConfig(), CPU, [[EOS]])
@@ -260,6 +260,6 @@ def test_a_prefix_holds_no_special_symbols() -> None:
         ({"min_length_offset": 51}, "length offsets"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings: dict[str, float], message: str) -> None:
+def test_settings_out_of_range_are_rejected(settings: dict[str, float], message: str) -> None:
     with pytest.raises(UserError, match=message):
         SearchConfig(**settings)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Scores of known targets equal what search says of its own output."""
+"""Scores of given targets equal the scores that a search reports for its outputs."""
 
 import math
 from typing import Any
@@ -46,13 +46,13 @@ def scored(models: list[Seq2Seq], sources: list[list[int]], targets: list[list[i
 @pytest.mark.parametrize("count", [1, 3])
 def test_score_equals_what_search_reports(count: int) -> None:
     models = random_models(count)
-    engine: SearchModel[Any] = SingleModel(models[0]) if count == 1 else Ensemble(models)
-    # Short and long maxima: some outputs end by themselves, some are cut.
+    model: SearchModel[Any] = SingleModel(models[0]) if count == 1 else Ensemble(models)
+    # With these limits, some outputs are finished and some reach their maximum length.
     config = SearchConfig(beam=4, n_best=4, max_length_factor=2.0, max_length_offset=1)
-    state = engine.start(*pad([[*row, EOS] for row in SOURCES]))
+    state = model.start(*pad([[*row, EOS] for row in SOURCES]))
     lengths = [len(row) for row in SOURCES]
-    found = beam_search(engine, state, lengths, config, CPU, [[], [20, 21], []])
-    for source, hypotheses in zip(SOURCES, found, strict=True):
+    results = beam_search(model, state, lengths, config, CPU, [[], [20, 21], []])
+    for source, hypotheses in zip(SOURCES, results, strict=True):
         targets = [list(hypothesis.tokens) for hypothesis in hypotheses]
         for one, other in zip(scored(models, [source] * 4, targets), hypotheses, strict=True):
             assert math.isclose(one.log_probability, other.log_probability, abs_tol=1e-4)
@@ -60,7 +60,7 @@ def test_score_equals_what_search_reports(count: int) -> None:
             assert one.tokens == len(other.tokens) + 1
 
 
-def test_an_ensemble_scores_by_the_mean_probability_of_each_token() -> None:
+def test_scores_of_an_ensemble_use_the_mean_probability_of_each_token() -> None:
     models = random_models(2)
     source, mask = pad([[*SOURCES[0], EOS]])
     target_in, target_out = torch.tensor([[BOS, 7, 9]]), torch.tensor([[7, 9, EOS]])
@@ -70,25 +70,25 @@ def test_an_ensemble_scores_by_the_mean_probability_of_each_token() -> None:
         probabilities = sum(logits.double().softmax(-1) for logits in decoded) / 2
         assert isinstance(probabilities, Tensor)
         expected = float(probabilities.gather(-1, target_out[..., None]).log().sum())
-    (found,) = score(models, source, mask, target_in, target_out, torch.ones(1, 3).bool(), 0.0)
-    assert math.isclose(found.log_probability, expected, abs_tol=1e-4)
-    assert found.score == found.log_probability
+    (result,) = score(models, source, mask, target_in, target_out, torch.ones(1, 3).bool(), 0.0)
+    assert math.isclose(result.log_probability, expected, abs_tol=1e-4)
+    assert result.score == result.log_probability
 
 
-def test_padding_and_portions_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_and_the_size_of_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     models = random_models(1)
     targets = [[20, 21], [], [22, 23, 24, 25, 26]]
     together = scored(models, SOURCES, targets)
-    assert [each.tokens for each in together] == [3, 1, 6]
+    assert [score.tokens for score in together] == [3, 1, 6]
     monkeypatch.setattr(scores, "POSITIONS_AT_ONCE", 2)
     for row, one in enumerate(together):
         (alone,) = scored(models, [SOURCES[row]], [targets[row]])
         assert math.isclose(one.log_probability, alone.log_probability, abs_tol=1e-4)
 
 
-def test_scoring_leaves_a_model_in_its_mode() -> None:
+def test_scoring_does_not_change_the_mode_of_a_model() -> None:
     (model,) = random_models(1)
     model.train()
-    # Dropout would make the two differ.
+    # With dropout, the two results would differ.
     assert scored([model], SOURCES, SOURCES) == scored([model], SOURCES, SOURCES)
     assert model.training
