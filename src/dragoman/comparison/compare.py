@@ -71,10 +71,11 @@ def compare(
 ) -> Comparison:
     """Compare the variants of a study with equal budgets.
 
-    Every variant is trained twice: for `minutes`, and for the number of updates that the slowest variant made in this
-    time. In the second training, all variants see the same batches, and therefore the same target tokens. The first
-    variant is the reference: the defaults that its training determines for the corpus and the budget (such as subwords
-    and batches) are used for all variants. A repeated call skips finished trials and resumes an interrupted one.
+    Every variant is trained for `minutes`, and then again for the number of updates that the slowest variant made in
+    this time. In the second training, all variants see the same batches, and therefore the same target tokens. The
+    first variant of the study is the reference: the defaults that suit the corpus and the budget (such as subwords and
+    batches) are determined for it and used for all variants. A repeated call skips finished trials and resumes an
+    interrupted one.
 
     Example:
         ```python
@@ -228,7 +229,7 @@ class _Trials:
         directory = self.directory(name, budget)
         if (finished := load_result(directory)) is not None:
             return finished
-        self.console.rule(f"{name}, by {budget}")
+        self.console.rule(f"{name} ({'equal time' if budget == BY_TIME else 'equal target tokens'})")
         directory.parent.mkdir(parents=True, exist_ok=True)
         trial = Trial(
             name=name,
@@ -268,7 +269,7 @@ class _Trials:
 
 
 def _start_ignoring_interrupts(process: BaseProcess) -> None:
-    """Start a process that ignores Ctrl-C in the terminal; this process passes the signal on, and only once."""
+    """Start a process that does not receive Ctrl-C from the terminal; its parent passes the signal on, only once."""
     # Started before SIGINT is blocked, because it unblocks the signal when it starts.
     resource_tracker.ensure_running()
     former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -304,7 +305,7 @@ def _write_request(out: Path, request: dict[str, Any]) -> None:
         changes = differences(earlier, request)
         if changes:
             raise SettingsError(
-                f"{out} contains another comparison: {'; '.join(changes)}; run the same command to resume it, or use "
+                f"{out} contains another comparison: {'; '.join(changes)}; repeat the original command to resume it, or use "
                 "another --out"
             )
         return

@@ -114,7 +114,7 @@ class SamplingConfig:
         if not MIN_TEMPERATURE <= self.temperature < math.inf:
             raise SettingsError(
                 f"temperature must be a number of at least {MIN_TEMPERATURE}, got {self.temperature}; "
-                "to use the most probable token at each position, search with a beam of 1 instead"
+                "to choose the most probable token at each position, use a beam of 1 without sampling"
             )
         if self.top_k is not None and self.top_k < 1:
             raise SettingsError(f"top_k must be at least 1, got {self.top_k}")

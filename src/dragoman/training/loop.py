@@ -134,10 +134,8 @@ class Trainer(Generic[M, B]):
         progress, before = self.state.progress, self.budget.fraction_spent()
         progress.step += 1
         self.model.train()
-        rate = (
-            learning_rate(self.schedule, self.d_model, progress.step, self.budget.fraction_spent())
-            / 2**progress.rollbacks
-        )
+        spent = self.budget.fraction_spent()
+        rate = learning_rate(self.schedule, self.d_model, progress.step, spent) / 2**progress.rollbacks
         self.model.zero_grad()
         loss, tokens = self.gradients(batches)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
