@@ -210,7 +210,7 @@ def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
 
 @dataclass(frozen=True)
 class _Trials:
-    """Runs the trials of a comparison, each in a process of its own."""
+    """Runs the trials of a comparison, each in a separate process."""
 
     corpora: tuple[str, ...]
     validation: str | None
@@ -280,7 +280,7 @@ def _start_ignoring_interrupts(process: BaseProcess) -> None:
 
 
 def _run_in_process(trial: Trial) -> None:
-    """Run a trial; called in its own process."""
+    """Run a trial; called in the separate process."""
     open_standard_streams()
     try:
         run_trial(trial)
@@ -305,8 +305,8 @@ def _write_request(out: Path, request: dict[str, Any]) -> None:
         changes = differences(earlier, request)
         if changes:
             raise SettingsError(
-                f"{out} contains another comparison: {'; '.join(changes)}; repeat the original command to resume it, or use "
-                "another --out"
+                f"{out} contains another comparison: {'; '.join(changes)}; repeat the original command to resume it, "
+                "or use another --out"
             )
         return
     if out.exists() and not path.exists() and (not out.is_dir() or any(out.iterdir())):

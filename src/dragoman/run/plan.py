@@ -94,8 +94,8 @@ def find_plan(run: Path, request: dict[str, Any]) -> Plan | None:
     changes = differences(*({key: value for key, value in r.items() if key != "files"} for r in (earlier, request)))
     if changes:
         raise SettingsError(
-            f"{run.parent} contains a run with other settings: {'; '.join(changes)}; repeat the original command to resume "
-            "it, or use another --out to start a new run"
+            f"{run.parent} contains a run with other settings: {'; '.join(changes)}; repeat the original command to "
+            "resume it, or use another --out to start a new run"
         )
     return plan
 
