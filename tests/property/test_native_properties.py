@@ -1,4 +1,4 @@
-"""The native engine returns the same outputs as the torch engine, for arbitrary inputs, settings and batches."""
+"""Whatever is asked, in whatever order and company: the compiled engine answers as torch does."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, t
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
 TOKENS = st.integers(4, 69)
-INPUTS = st.lists(
+PIECES = st.lists(
     st.builds(Piece, st.lists(TOKENS, min_size=1, max_size=25), st.lists(TOKENS, max_size=4)), min_size=1, max_size=6
 )
 
@@ -25,19 +25,19 @@ INPUTS = st.lists(
 @st.composite
 def searches(draw: st.DrawFn) -> SearchConfig:
     beam = draw(st.integers(1, 6))
-    minimum = draw(st.integers(0, 5))
+    least = draw(st.integers(0, 5))
     return SearchConfig(
         beam=beam,
         n_best=draw(st.integers(1, beam)),
         length_penalty=draw(st.floats(0, 2)),
-        min_length_offset=minimum,
+        min_length_offset=least,
         max_length_factor=draw(st.floats(0, 1)),
-        max_length_offset=draw(st.integers(max(minimum, 1), 12)),
+        max_length_offset=draw(st.integers(max(least, 1), 12)),
     )
 
 
 @cache
-def backends() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
+def engines() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
     directory = Path(mkdtemp())
     config = write_model(directory)
     return (
@@ -47,7 +47,7 @@ def backends() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
     )
 
 
-# Derandomized, because two outputs may have equal scores up to rounding, and then either may be the best.
+# The same examples each time: two outputs may tie within rounding, and then either is right.
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(PIECES, searches())
 def test_as_torch(search_inputs: list[Piece], search: SearchConfig) -> None:
@@ -64,11 +64,10 @@ def test_in_int8_too_an_output_keeps_to_its_limits(search_inputs: list[Piece], s
     for piece, hypotheses in zip(search_inputs, engines()[1].search(search_inputs, search), strict=True):
         longest = max(search.maximum_length(len(piece.source)), len(piece.prefix))
         assert 1 <= len(hypotheses) <= search.n_best
-        scores = [hypothesis.score for hypothesis in hypotheses]
-        assert scores == sorted(scores, reverse=True)
-        assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses)
-        for hypothesis in hypotheses:
-            assert list(hypothesis.tokens[: len(row.prefix)]) == row.prefix
-            assert min(search.minimum_length(len(row.source)), longest) <= len(hypothesis.tokens) <= longest
-            assert hypothesis.log_probability <= 0
-            assert all(4 <= token < 70 for token in hypothesis.tokens)
+        assert [each.score for each in hypotheses] == sorted((each.score for each in hypotheses), reverse=True)
+        assert len({each.tokens for each in hypotheses}) == len(hypotheses)
+        for each in hypotheses:
+            assert list(each.tokens[: len(piece.prefix)]) == piece.prefix
+            assert min(search.minimum_length(len(piece.source)), longest) <= len(each.tokens) <= longest
+            assert each.log_probability <= 0
+            assert all(4 <= token < 70 for token in each.tokens)

@@ -11,7 +11,7 @@ from dragoman.cli.doctor import PREDICTED, about
 from dragoman.models.config import ModelConfig
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
 from dragoman.run import machine
-from dragoman.run.config import Resolved, model_config
+from dragoman.run.config import ResolvedRun, model_config
 from dragoman.translation.engine_selection import select_engine
 from tests.support.command_line import dragoman
 
@@ -24,7 +24,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(machine, name, value)
     monkeypatch.setattr(machine, "tune_cpu", lambda: None)
 
-    def narrow(resolved: Resolved, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
+    def narrow(resolved: ResolvedRun, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
         config = model_config(resolved, 100, 100)
         assert isinstance(config, TransformerConfig)
         return replace(config, d_model=config.d_model // 16, heads=2, d_ff=64)

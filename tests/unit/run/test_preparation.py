@@ -75,7 +75,7 @@ def test_sources_that_fold_to_one_key_cannot_be_split(tmp_path: Path, share: flo
 
 
 def test_a_corpus_too_small_to_split(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "a.tsv", [(source, f"{target} {n}") for source, target in USUAL for n in "abc"])
+    corpus = write(tmp_path / "a.tsv", [(source, f"{target} {n}") for source, target in UNCHANGED for n in "abc"])
     with pytest.raises(CorpusError) as error:
         cleaned(corpus, None, tmp_path / "text", share=1e-9)
     message = str(error.value)
@@ -85,7 +85,7 @@ def test_a_corpus_too_small_to_split(tmp_path: Path) -> None:
 
 
 def test_a_corpus_that_is_all_held_out(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "a.tsv", USUAL)
+    corpus = write(tmp_path / "a.tsv", UNCHANGED)
     with pytest.raises(CorpusError, match=r"all 6 pairs were held out.*or lower data\.validation_share"):
         cleaned(corpus, None, tmp_path / "text", share=0.999999)
 
