@@ -1,7 +1,19 @@
-"""What `dragoman compare` compares: variants of a run, each as settings of a run file.
+"""The studies of `dragoman compare`: named sets of variants, each given as settings of a run file.
 
-The first variant of a study is its reference: every choice that a study does not vary is made for it, and the
-others take it over.
+The first variant of a study is its reference. Settings that a study does not vary are chosen for the reference and used
+for all variants.
+
+Learning rates. The reference of each study has the peak rate 0.001 unless the user gives another one; `Variant.rate` is
+a multiple of it. Rates were measured for three models only, each trained for three minutes on one corpus (the table
+"Learning rates of the architectures" in benchmarks/RESULTS.md):
+
+- Transformer with pre-norm: 0.001 and 0.002, of which 0.001 was better.
+- LSTM with attention and input feeding: 0.001, 0.002 and 0.004, of which 0.004 was best.
+- Convolutional model: 0.001, 0.002 and 0.004, of which 0.004 was best.
+
+The other rates are defaults that were not tuned. The other LSTM variants have the rate of the measured LSTM, and the
+Universal Transformers that of the Transformer. In the studies of one architecture, all variants have the rate of the
+pre-norm Transformer.
 """
 
 from collections.abc import Mapping
@@ -13,13 +25,15 @@ from dragoman.errors import SettingsError
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One of the models that are compared.
+    """A model of a study.
 
-    name           as in the table
-    architecture   of the model
-    model          settings of the [model] table
-    training       settings of the [training] table
-    rate           its peak learning rate as a multiple of the reference's: what suits one does not suit all
+    Attributes:
+        name: Name in the tables and figures.
+        architecture: Architecture of the model.
+        model: Settings of the [model] table.
+        training: Settings of the [training] table.
+        rate: Peak learning rate as a multiple of the reference's. The module's documentation states which rates were
+            measured.
     """
 
     name: str
@@ -31,10 +45,12 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Variants that differ in one thing.
+    """A set of variants that differ in one respect.
 
-    question   what they differ in
-    matched    widths are fitted so that all have about the reference's number of parameters
+    Attributes:
+        question: Question that the study is meant to answer; the title of its report.
+        variants: The variants, the reference first.
+        matched: If true, the widths are fitted so that all variants have about as many parameters as the reference.
     """
 
     question: str
@@ -55,36 +71,36 @@ def _depth(layers: int) -> Variant:
 
 
 def _recurrent(name: str, **model: Any) -> Variant:
+    # The rate was measured with attention and input feeding only.
     return Variant(name=name, architecture="recurrent", model=model, rate=4.0)
 
 
-# By the name that `dragoman compare --study` knows. Rates: the best of 0.001, 0.002 and 0.004 in short runs,
-# benchmarks/RESULTS.md.
+# By the value of `dragoman compare --study`.
 STUDIES: dict[str, Study] = {
     "architecture": Study(
-        question="What does self-attention gain over what came before, and after?",
+        question="Which architecture translates best under the same budget?",
         variants=(
             Variant(name="Transformer"),
             Variant(name="Universal Transformer", architecture="universal"),
             Variant(name="Universal Transformer, adaptive", architecture="universal", model={"halting": "adaptive"}),
-            Variant(name="convolutional", architecture="convolutional", rate=4.0),
+            Variant(name="convolutional", architecture="convolutional", rate=4.0),  # measured
             _recurrent("LSTM, attention, input feeding"),
             _recurrent("LSTM, attention", input_feeding=False),
             _recurrent("LSTM, no attention", attention="none", input_feeding=False),
         ),
     ),
     "positions": Study(
-        question="How should a model know the order of the words? (table 3, row E)",
+        question="How should positions be represented? (table 3, row E)",
         variants=tuple(map(_positions, ("sinusoidal", "learned", "one-hot", "rotary", "relative", "none"))),
         matched=False,
     ),
     "norm": Study(
-        question="Which normalisation, and where?",
+        question="Which normalisation, before or after the sub-layers?",
         variants=(_norm("pre", "layer"), _norm("post", "layer"), _norm("pre", "rms"), _norm("pre", "batch")),
         matched=False,
     ),
     "heads": Study(
-        question="How many heads, and how wide are queries and keys? (table 3, rows A and B)",
+        question="How many heads, and how wide should queries and keys be? (table 3, rows A and B)",
         variants=(
             Variant(name="4 heads", model={"heads": 4}),
             Variant(name="1 head", model={"heads": 1}),
@@ -97,7 +113,7 @@ STUDIES: dict[str, Study] = {
         matched=False,
     ),
     "depth": Study(
-        question="Deep or wide, at the same number of parameters? (table 3, rows C)",
+        question="How many layers, at the same number of parameters? (table 3, rows C)",
         variants=tuple(map(_depth, (3, 1, 2, 6))),
     ),
     "smoothing": Study(
@@ -115,10 +131,10 @@ STUDIES: dict[str, Study] = {
 
 
 def study_named(name: str) -> Study:
-    """Return the study of this name.
+    """Return the study with the given name.
 
     Raises:
-        SettingsError: for an unknown name.
+        SettingsError: if there is no such study.
     """
     if name not in STUDIES:
         raise SettingsError(f"unknown study {name!r}: choose one of {', '.join(STUDIES)}")
