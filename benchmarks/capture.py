@@ -1,10 +1,11 @@
-"""What it costs that attention can be looked at, when nobody looks.
+"""Measure what it costs that attention can be inspected, when nothing is inspected.
 
     python benchmarks/capture.py [--preset small]
 
-Every attention calls a module without parameters, on which hooks can be hung. Beside it, in turn: the same model with
-the plain function in its place, as if nothing could be seen; and a capture of all weights. Forward and backward of a
-batch, and a greedy search. The last line is JSON, the ratio first: time with the modules over time without, training.
+Every attention computes its weights in a module without parameters, so that hooks can be registered on it. The script
+compares a model with these modules, the same model with the plain function in their place, and a capture of all
+weights, in turn: forward and backward pass of a batch, and greedy search. The last line is JSON and begins with the
+ratio of the training times with and without the modules.
 """
 
 import argparse
@@ -32,34 +33,34 @@ SEARCH = SearchConfig(beam=1, max_length_factor=0, max_length_offset=LENGTH)
 
 
 @contextmanager
-def plain(model: Seq2Seq) -> Iterator[None]:
-    """Inside, the model's attentions call the function itself."""
-    cores = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    kept = [module.core for module in cores]
-    for module in cores:
+def without_modules(model: Seq2Seq) -> Iterator[None]:
+    """Replace the attention modules of a model by the plain function within the context."""
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    cores = [module.core for module in attentions]
+    for module in attentions:
         del module.core
         object.__setattr__(module, "core", scaled_dot_product_attention)
     yield
-    for module, core in zip(cores, kept, strict=True):
+    for module, core in zip(attentions, cores, strict=True):
         object.__delattr__(module, "core")
         module.core = core
 
 
-def seconds(work: Callable[[], object], least: float) -> float:
-    """Of one call, the mean over as many as fit into `least` seconds."""
-    calls, began = 0, time.perf_counter()
+def seconds(work: Callable[[], object], minimum: float) -> float:
+    """Return the mean time of a call, measured over at least `minimum` seconds."""
+    calls, start = 0, time.perf_counter()
     while True:
         work()
         calls += 1
-        if (elapsed := time.perf_counter() - began) > least:
+        if (elapsed := time.perf_counter() - start) > minimum:
             return elapsed / calls
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", default="small")
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    parser.add_argument("--preset", default="small", help="preset of the Transformer")
+    parser.add_argument("--rounds", type=int, default=11, help="counted rounds")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time of each measurement")
     options = parser.parse_args()
     tune_cpu()
     torch.manual_seed(1)
@@ -87,27 +88,27 @@ def main() -> None:
         with torch.no_grad():
             model.decode_states(source, model.encode(source, mask), mask)
 
-    for counted in range(options.rounds + 1):
+    for number in range(options.rounds + 1):
         measured = {
             "training, modules": seconds(train, options.seconds),
             "search, modules": seconds(search, options.seconds),
             "forward": seconds(forward, options.seconds),
             "capture": seconds(lambda: capture(model, rows, rows), options.seconds),
         }
-        with plain(model):
+        with without_modules(model):
             measured["training, plain"] = seconds(train, options.seconds)
             measured["search, plain"] = seconds(search, options.seconds)
-        if counted:  # the first round warms up
-            for name, took in measured.items():
-                times[name].append(took)
+        if number > 0:  # the first round is a warm-up
+            for name, duration in measured.items():
+                times[name].append(duration)
     ratios = {
         "training": [a / b for a, b in zip(times["training, modules"], times["training, plain"], strict=True)],
         "search": [a / b for a, b in zip(times["search, modules"], times["search, plain"], strict=True)],
         "capture over forward": [a / b for a, b in zip(times["capture"], times["forward"], strict=True)],
     }
     print(f"{'':22} median   lowest to highest")
-    for name, each in ratios.items():
-        print(f"{name:22} {statistics.median(each):6.3f}   {min(each):.3f} to {max(each):.3f}")
+    for name, values in ratios.items():
+        print(f"{name:22} {statistics.median(values):6.3f}   {min(values):.3f} to {max(values):.3f}")
     print(
         f"{options.preset}, {SENTENCES} sentences of {LENGTH} subwords, {options.rounds} rounds, "
         f"{torch.get_num_threads()} threads; dragoman {__version__}, torch {torch.__version__}, "

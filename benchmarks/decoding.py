@@ -1,17 +1,17 @@
-"""How fast a trained model translates: Dragoman's compiled engine beside CTranslate2 and Hugging Face's `generate`.
+"""Measure the decoding speed of Dragoman's native engine, CTranslate2 and Hugging Face's `generate`.
 
     python benchmarks/decoding.py --model models/small --test test.tsv... --repeats 5
 
-The same weights are exported to each system; text in, text out, with the same subwords. The systems run in processes
-of their own, one after the other and interleaved, each on all the cores: Dragoman with a thread a core, CTranslate2
-with one translator a core, with the instructions that it chooses or is told to take. "Batch 1" is a sentence at a time
-for each thread or translator. "Alone" is one sentence after the other with nothing beside it, where all the cores may
-work on the one: there CTranslate2 also runs as one translator with a thread a core. Ratios are to the fastest setting
-of its int8. What is slow gets a part of the sentences (`some_of`); rates are in subwords of output a second. Memory
-and the time from process start to a first translation are those of fresh processes; the import of torch is not
-counted in memory.
+The same weights are exported to each system, and each translates text to text with the same subwords. The systems run
+in separate processes, in turns, each on all cores: Dragoman with one thread for each core, CTranslate2 with one
+translator for each core, with the instruction set that it selects or the one given by --isa. "Batch 1" is one sentence
+at a time for each thread or translator. "Alone" is one sentence after another with nothing else running, so that all
+cores can work on it; for this, CTranslate2 also runs as one translator with one thread for each core. Ratios refer to
+the fastest int8 setting of CTranslate2. Slow systems translate a part of the sentences (`select_lines`). Rates are in
+output subwords per second. Memory and the time from process start to the first translation are measured in new
+processes; memory does not include the import of torch.
 
-The last line is JSON, the least ratio to CTranslate2 at its best first.
+The last line is JSON and begins with the lowest ratio to the fastest setting of CTranslate2.
 """
 
 import argparse
@@ -33,7 +33,7 @@ BATCHES, BEAMS = (ALONE, 1, 32, 128), (1, 4)
 MAX_LENGTH_OFFSET = 50
 LONGEST = 100
 
-# Translates lines with (beam, batch size); gives texts, and a way to count their subwords, which takes no time of it.
+# (lines, beam, batch size) -> the translations, and a function that counts their subwords outside the measured time.
 Translate = Callable[[Sequence[str], int, int], tuple[list[str], Callable[[], int]]]
 
 
@@ -54,8 +54,8 @@ def dragoman(directory: Path, precision: str, shortlist: bool) -> Translate:
 
     def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
         engine.batch_sentences, engine.batch_tokens = batch, 1 << 30
-        found = translator.translate(lines, search=SearchConfig(beam=beam))
-        texts = [each.text for each in found]
+        translations = translator.translate(lines, search=SearchConfig(beam=beam))
+        texts = [translation.text for translation in translations]
         return texts, lambda: sum(map(len, translator.tokenizer.encode_target(texts)))
 
     return translate
@@ -73,7 +73,7 @@ def ctranslate2(directory: Path, source: Path, translators: int, threads: int) -
 
     def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
         pieces = [[*line, end] for line in processor.encode(list(lines), out_type=str)]
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             pieces,
             beam_size=beam,
             max_batch_size=batch,
@@ -81,8 +81,8 @@ def ctranslate2(directory: Path, source: Path, translators: int, threads: int) -
             max_decoding_length=MAX_LENGTH_OFFSET + max(map(len, pieces)),
             return_scores=True,
         )
-        texts = processor.decode([each.hypotheses[0] for each in found])
-        return texts, lambda: sum(len(each.hypotheses[0]) for each in found)
+        texts = processor.decode([result.hypotheses[0] for result in results])
+        return texts, lambda: sum(len(result.hypotheses[0]) for result in results)
 
     return translate
 
@@ -107,7 +107,7 @@ def hugging_face(directory: Path, precision: str) -> Translate:
             longest = max(len(pieces[i]) for i in rows)
             ids = torch.tensor([pieces[i] + [processor.pad_id()] * (longest - len(pieces[i])) for i in rows])
             with torch.inference_mode():
-                found = model.generate(
+                output = model.generate(
                     input_ids=ids,
                     attention_mask=(ids != processor.pad_id()).long(),
                     num_beams=beam,
@@ -115,10 +115,10 @@ def hugging_face(directory: Path, precision: str) -> Translate:
                     length_penalty=1.0,
                     max_new_tokens=longest + MAX_LENGTH_OFFSET,
                 )
-            for i, row in zip(rows, found.tolist(), strict=True):
-                said = [token for token in row if token > processor.eos_id()]
-                texts[i] = processor.decode(said)
-                tokens += len(said)
+            for i, row in zip(rows, output.tolist(), strict=True):
+                generated = [token for token in row if token > processor.eos_id()]
+                texts[i] = processor.decode(generated)
+                tokens += len(generated)
         return texts, lambda: tokens
 
     return translate
@@ -136,13 +136,13 @@ def build(system: dict[str, Any]) -> Translate:
 
 
 def peak_memory() -> float:
-    """The most that this process has held, in megabytes. (What getrusage says may be the parent's.)"""
+    """Return the peak memory of this process in megabytes (getrusage may report the parent's)."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def work(system: dict[str, Any]) -> None:
-    """A worker: a line of JSON in, a line of JSON out."""
+    """Run a worker: read one line of JSON per task from standard input, and print one line of JSON per result."""
     base = 0.0
     if system["kind"] == "hugging_face":
         import torch  # noqa: F401
@@ -155,8 +155,8 @@ def work(system: dict[str, Any]) -> None:
         started = time.perf_counter()
         if task["batch"] == ALONE:
             texts, counts = [], []
-            for each in task["lines"]:
-                [text], count = translate([each], task["beam"], 1)
+            for source in task["lines"]:
+                [text], count = translate([source], task["beam"], 1)
                 texts.append(text)
                 counts.append(count)
         else:
@@ -173,7 +173,7 @@ def work(system: dict[str, Any]) -> None:
 
 
 class Worker:
-    """A system in a process of its own."""
+    """A system that runs in a separate process."""
 
     def __init__(self, system: dict[str, Any]) -> None:
         self.name: str = system["name"]
@@ -195,8 +195,8 @@ class Worker:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"lines": list(lines), "beam": beam, "batch": batch}) + "\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
+        result: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return result
 
     def stop(self) -> None:
         assert self.process.stdin is not None
@@ -205,36 +205,36 @@ class Worker:
 
 
 def systems(arguments: argparse.Namespace, exported: Path) -> list[dict[str, Any]]:
-    """Every system and setting that takes part."""
+    """Return the description of each system and setting that is measured."""
     batches = list(arguments.batches)
     common = {"model": str(arguments.model), "exported": str(exported), "part": 1.0, "batches": batches}
     ours = [(precision, False) for precision in arguments.precisions]
     if (arguments.model / "shortlist.safetensors").exists():
         ours.insert(1, (arguments.precisions[0], True))
-    found: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
     for precision, shortlist in ours:
         name = f"Dragoman {precision}{', shortlist' if shortlist else ''}"
-        found.append({**common, "kind": "dragoman", "name": name, "precision": precision, "shortlist": shortlist})
+        described.append({**common, "kind": "dragoman", "name": name, "precision": precision, "shortlist": shortlist})
     for precision in arguments.peer_precisions:
         for isa in arguments.isa:
             environment = {} if isa == "auto" else {"CT2_FORCE_CPU_ISA": isa}
             for translators, threads in ((CORES, 1), (1, CORES)):
                 kind = {"kind": "ctranslate2", "precision": precision, "environment": environment}
                 name = f"CTranslate2 {precision} {isa} {translators}x{threads}"
-                where = batches if threads == 1 else [batch for batch in batches if batch == ALONE]
+                own_batches = batches if threads == 1 else [batch for batch in batches if batch == ALONE]
                 system = {**common, **kind, "name": name, "translators": translators, "threads": threads}
-                found.append({**system, "batches": where})
+                described.append({**system, "batches": own_batches})
     for precision in arguments.hugging_face:
         kind = {"kind": "hugging_face", "precision": precision, "part": 0.05}
-        where = [batch for batch in batches if batch != ALONE]
-        found.append({**common, **kind, "name": f"generate {precision}", "batches": where})
-    return found
+        own_batches = [batch for batch in batches if batch != ALONE]
+        described.append({**common, **kind, "name": f"generate {precision}", "batches": own_batches})
+    return described
 
 
-def some_of(lines: Sequence[str], batch: int, part: float) -> Sequence[str]:
-    """The lines for a batch size: a part for what is slow, but a batch for every core at least."""
-    wanted = len(lines) * part * {ALONE: 0.05, 1: 0.2}.get(batch, 1)
-    return lines[: min(len(lines), max(round(wanted), CORES * batch, 20))]
+def select_lines(lines: Sequence[str], batch: int, part: float) -> Sequence[str]:
+    """Return the leading lines to translate: a part of them for slow settings, but at least one batch for each core."""
+    count = len(lines) * part * {ALONE: 0.05, 1: 0.2}.get(batch, 1)
+    return lines[: min(len(lines), max(round(count), CORES * batch, 20))]
 
 
 def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     from dragoman.evaluation.metrics import translation_metrics
     from dragoman.text.tokenizer import Tokenizer
 
-    # What our facade would split, as the others do not.
+    # Without sentences that Dragoman would split, as the other systems do not.
     encode = Tokenizer.load(arguments.model).encode_source
     pairs = [
         pair
@@ -264,13 +264,13 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
             for worker in workers:
                 if batch not in worker.batches:
                     continue
-                some = some_of(lines, batch, worker.part if repeat else min(worker.part, 0.1))
-                found = worker.run(some, beam, batch)
+                selected = select_lines(lines, batch, worker.part if repeat else min(worker.part, 0.1))
+                result = worker.run(selected, beam, batch)
                 if repeat == 0:
-                    continue  # warms up
-                rates.setdefault((worker.name, beam, batch), []).append(found["tokens"] / found["seconds"])
-                if len(some) == len(lines):
-                    texts[worker.name, beam] = found["texts"]
+                    continue  # the first round is a warm-up
+                rates.setdefault((worker.name, beam, batch), []).append(result["tokens"] / result["seconds"])
+                if len(selected) == len(lines):
+                    texts[worker.name, beam] = result["texts"]
         print(f"round {repeat} of {arguments.repeats}", file=sys.stderr)
     for worker in workers:
         worker.stop()
@@ -284,15 +284,15 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     names = [worker.name for worker in workers]
     peers = [name for name in names if name.startswith("CTranslate2 int8")]
     console = Console(width=170)
-    table = Table(title=f"{arguments.model}: subwords a second, median (lowest to highest of {arguments.repeats})")
+    table = Table(title=f"{arguments.model}: subwords per second, median (lowest to highest of {arguments.repeats})")
     table.add_column("system")
     for beam, batch in cells:
         table.add_column(title(beam, batch), justify="right")
     for name in names:
         row = []
         for cell in cells:
-            seen = sorted(rates.get((name, *cell), []))
-            row.append(f"{statistics.median(seen):,.0f}\n{seen[0]:,.0f}-{seen[-1]:,.0f}" if seen else "")
+            values = sorted(rates.get((name, *cell), []))
+            row.append(f"{statistics.median(values):,.0f}\n{values[0]:,.0f}-{values[-1]:,.0f}" if values else "")
         table.add_row(name, *row)
     console.print(table)
     ratios = {
@@ -313,7 +313,7 @@ def measure(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
     return {"ratios": ratios, "bleu": bleu}
 
 
-# What a user's first script would be.
+# The first script of a user of each system.
 FIRST = {
     "dragoman": """
 from dragoman import Translator
@@ -331,12 +331,12 @@ print(processor.decode(translator.translate_batch([pieces])[0].hypotheses[0]))
 
 
 def starts(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
-    """Seconds from process start to a first translation, and peak memory of fresh processes; medians."""
+    """Return, for each system, the median time from process start to a first translation and median peak memory."""
     from dragoman.data.readers import parse_corpus, read_corpora
 
     lines = [pair.source for pair in read_corpora([parse_corpus(test) for test in arguments.test])][:500]
     quantized = exported / "quantized"
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for system in systems(arguments, exported):
         if system["kind"] not in FIRST or system.get("threads", 1) != 1 or system.get("shortlist"):
             continue
@@ -353,25 +353,25 @@ def starts(arguments: argparse.Namespace, exported: Path) -> dict[str, Any]:
             worker = Worker(settings)
             memory.append(max(worker.run(lines, beam, 32)["memory"] for beam in arguments.beams))
             worker.stop()
-        found[system["name"]] = {
+        measured[system["name"]] = {
             "seconds to first translation": round(statistics.median(seconds), 2),
             "peak memory, MB": round(statistics.median(memory)),
         }
-        print(f"{system['name']}: {found[system['name']]}")
-    return found
+        print(f"{system['name']}: {measured[system['name']]}")
+    return measured
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--test", nargs="+", default=[])
-    parser.add_argument("--sentences", type=int, default=2000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--beams", type=int, nargs="+", default=BEAMS)
-    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
-    parser.add_argument("--precisions", nargs="+", default=["int8", "bf16", "fp32"])
-    parser.add_argument("--peer-precisions", nargs="+", default=["int8"])
-    parser.add_argument("--isa", nargs="+", default=["auto", "AVX512"], help="of CTranslate2")
+    parser.add_argument("--model", type=Path, help="a model directory")
+    parser.add_argument("--test", nargs="+", default=[], help="held-out corpora")
+    parser.add_argument("--sentences", type=int, default=2000, help="sentences drawn from the test corpora")
+    parser.add_argument("--repeats", type=int, default=5, help="counted rounds")
+    parser.add_argument("--beams", type=int, nargs="+", default=BEAMS, help="beam widths")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="batch sizes; 0 is one sentence alone")
+    parser.add_argument("--precisions", nargs="+", default=["int8", "bf16", "fp32"], help="precisions of Dragoman")
+    parser.add_argument("--peer-precisions", nargs="+", default=["int8"], help="precisions of CTranslate2")
+    parser.add_argument("--isa", nargs="+", default=["auto", "AVX512"], help="instruction sets of CTranslate2")
     parser.add_argument("--hugging-face", nargs="*", default=["fp32", "bf16"], help="precisions of `generate`")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -395,10 +395,10 @@ def main() -> None:
         for precision in arguments.peer_precisions:
             to_ctranslate2(arguments.model, exported / precision, None if precision == "fp32" else precision)
         quantize_model(arguments.model, exported / "quantized")
-        figures = measure(arguments, exported)
+        results = measure(arguments, exported)
         fresh = starts(arguments, exported)
-    ours = figures["ratios"][f"Dragoman {arguments.precisions[0]}"]
-    print(json.dumps({"least_ratio": min(ours.values()), **figures, "fresh": fresh}))
+    ours = results["ratios"][f"Dragoman {arguments.precisions[0]}"]
+    print(json.dumps({"least_ratio": min(ours.values()), **results, "fresh": fresh}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Our trained weights in the formats of the engines that users would pick instead: only for benchmarks/decoding.py."""
+"""Export a trained Dragoman model to CTranslate2 and to Hugging Face; used by benchmarks/decoding.py only."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ POSITIONS = 1024
 
 
 def weights_of(directory: Path) -> dict[str, Any]:
-    """Every weight; of the models that this benchmark compares: pre-norm, sinusoidal, one vocabulary."""
+    """Return every weight of a model that can be exported: pre-norm, sinusoidal positions, one vocabulary."""
     description = load_description(directory)
     model = description.model
     assert not description.right_to_left
@@ -32,7 +32,7 @@ def weights_of(directory: Path) -> dict[str, Any]:
 
 
 def to_ctranslate2(directory: Path, out: Path, quantization: str | None) -> None:
-    """Write a CTranslate2 model."""
+    """Write a CTranslate2 model to `out`."""
     config, weights = load_description(directory).model, weights_of(directory)
     assert isinstance(config, TransformerConfig)
     spec = transformer_spec.TransformerSpec.from_config(
@@ -96,7 +96,7 @@ def to_ctranslate2(directory: Path, out: Path, quantization: str | None) -> None
 
 
 def pieces_of(directory: Path) -> list[str]:
-    """The subwords, by id."""
+    """Return the subwords in the order of their ids."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
@@ -108,7 +108,7 @@ ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "o
 
 
 def to_hugging_face(directory: Path) -> Any:
-    """Pegasus, which is Marian's model with the norms before the sub-layers; checked against ours."""
+    """Return a Pegasus model, which is Marian's with the norms before the sub-layers; its logits are checked."""
     config, weights = load_description(directory).model, weights_of(directory)
     assert isinstance(config, TransformerConfig)
     model: Any = PegasusForConditionalGeneration(
@@ -133,10 +133,10 @@ def to_hugging_face(directory: Path) -> Any:
     model.eval()
     theirs: dict[str, torch.Tensor] = {}
 
-    def put(name: str, ours: str) -> None:
-        theirs[f"{name}.weight"] = torch.from_numpy(weights[f"{ours}.weight"])
-        if f"{ours}.bias" in weights:
-            theirs[f"{name}.bias"] = torch.from_numpy(weights[f"{ours}.bias"])
+    def put(name: str, own_name: str) -> None:
+        theirs[f"{name}.weight"] = torch.from_numpy(weights[f"{own_name}.weight"])
+        if f"{own_name}.bias" in weights:
+            theirs[f"{name}.bias"] = torch.from_numpy(weights[f"{own_name}.bias"])
 
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         put(f"model.{side}.layer_norm", f"{side}.final_norm")
@@ -165,8 +165,8 @@ def to_hugging_face(directory: Path) -> Any:
             elif "embed" in name or "shared" in name or "lm_head" in name:
                 parameter.copy_(embedding)
             else:
-                parameter.zero_()  # biases of attention, which we have not
-        assert not theirs, f"not placed: {list(theirs)[:3]}"
+                parameter.zero_()  # biases of attention, which Dragoman does not have
+        assert not theirs, f"weights without a parameter: {list(theirs)[:3]}"
         for half in (model.model.encoder, model.model.decoder):
             half.embed_positions.weight.copy_(table)
         model.final_logits_bias.zero_()

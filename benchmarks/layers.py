@@ -1,12 +1,12 @@
-"""Time of one layer, forward and backward, against the length of the sequence; and memory of causal attention.
+"""Measure the time of one layer, forward and backward, by sequence length, and the memory of causal attention.
 
     python benchmarks/layers.py
 
-Table 1 of "Attention Is All You Need", measured: a recurrent layer needs n operations one after another, a convolution
-and self-attention one. One sequence, so that nothing but the layer can be parallel; the layers take turns in every
-round. torch.nn.MultiheadAttention stands beside ours. Memory is measured in a process of its own for each length: the
-fused kernel against the formula written out. The last line is JSON, the ratio first: the LSTM's time over
-self-attention's at a length of 128, longer than most sentences.
+This measures table 1 of "Attention Is All You Need": a recurrent layer needs n sequential operations, a convolution and
+self-attention need one. The batch has one sequence, so that only the layer itself can be computed in parallel. The
+layers take turns in every round; torch.nn.MultiheadAttention is measured for comparison. Memory is measured in a
+separate process for each length, for the fused kernel and for the formula written out. The last line is JSON and begins
+with the ratio of the LSTM's time to that of self-attention at length 128, which is longer than most sentences.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from dragoman.packing import Padded
 
 LENGTHS = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
 MEMORY_LENGTHS = [2048, 4096, 8192]
-# Exponents are fitted from here on: below, calls cost more than what they compute.
+# Exponents are fitted from this length on; at shorter lengths, the overhead of calls dominates.
 LONG = 512
 COMPARED_AT = 128
 SEQUENTIAL = {"recurrent": "n", "convolutional": "1", "self-attention": "1", "torch's self-attention": "1"}
@@ -52,9 +52,6 @@ def build(d_model: int, heads: int) -> dict[str, Callable[[Tensor], Tensor]]:
         output: Tensor = peer(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)[0]
         return output
 
-    def every_place(x: Tensor) -> Padded:
-        return Padded(torch.ones(x.shape[:2], dtype=torch.bool))
-
     return {
         "recurrent": lambda x: lstm(x)[0],
         "convolutional": lambda x: convolution(
@@ -65,26 +62,26 @@ def build(d_model: int, heads: int) -> dict[str, Callable[[Tensor], Tensor]]:
     }
 
 
-def seconds(layer: Callable[[Tensor], Tensor], length: int, d_model: int, least: float) -> float:
-    """Of one pass forward and backward, the mean over as many as fit into `least` seconds."""
+def seconds(layer: Callable[[Tensor], Tensor], length: int, d_model: int, minimum: float) -> float:
+    """Return the mean time of a forward and backward pass, measured over at least `minimum` seconds."""
     x = torch.randn(1, length, d_model, requires_grad=True)
-    passes, began = 0, time.perf_counter()
+    passes, start = 0, time.perf_counter()
     while True:
         layer(x).sum().backward()
         passes += 1
-        if (elapsed := time.perf_counter() - began) > least:
+        if (elapsed := time.perf_counter() - start) > minimum:
             return elapsed / passes
 
 
-def exponent(lengths: Sequence[int], figures: Sequence[float]) -> float:
-    """p of figure = c · length^p, fitted to the logarithms."""
-    return float(np.polyfit(np.log(lengths), np.log(figures), 1)[0])
+def exponent(lengths: Sequence[int], values: Sequence[float]) -> float:
+    """Return p of value = c · length^p, fitted to the logarithms."""
+    return float(np.polyfit(np.log(lengths), np.log(values), 1)[0])
 
 
-def attention_memory(kernel: str, length: int, heads: int, d_k: int, answer: "multiprocessing.Queue[float]") -> None:
-    """Megabytes that causal attention takes, forward and backward, beyond its input."""
+def attention_memory(kernel: str, length: int, heads: int, d_k: int, results: "multiprocessing.Queue[float]") -> None:
+    """Put into `results` the megabytes that causal attention takes, forward and backward, beyond its input."""
     query, key, value = (torch.randn(1, heads, length, d_k, requires_grad=True) for _ in range(3))
-    # Threads, kernels and their buffers are there before it counts.
+    # Creates threads, kernels and their buffers before the measurement.
     short = query[:, :, :256]
     scaled_dot_product_attention(short, short, short, CAUSAL_MASK).sum().backward()
     before = peak_memory()
@@ -93,41 +90,42 @@ def attention_memory(kernel: str, length: int, heads: int, d_k: int, answer: "mu
     else:
         output, _ = naive_attention(query, key, value, CAUSAL_MASK)
     output.sum().backward()
-    answer.put((peak_memory() - before) / 2**20)
+    results.put((peak_memory() - before) / 2**20)
 
 
 def memory(heads: int, d_k: int) -> dict[str, list[float]]:
     spawn = multiprocessing.get_context("spawn")
-    found: dict[str, list[float]] = {"fused": [], "naive": []}
-    for kernel, figures in found.items():
+    by_kernel: dict[str, list[float]] = {"fused": [], "naive": []}
+    for kernel, megabytes in by_kernel.items():
         for length in MEMORY_LENGTHS:
-            answer: multiprocessing.Queue[float] = spawn.Queue()
-            process = spawn.Process(target=attention_memory, args=(kernel, length, heads, d_k, answer))
+            results: multiprocessing.Queue[float] = spawn.Queue()
+            process = spawn.Process(target=attention_memory, args=(kernel, length, heads, d_k, results))
             process.start()
-            figures.append(answer.get())
+            megabytes.append(results.get())
             process.join()
-    return found
+    return by_kernel
 
 
-def draw(medians: dict[str, list[float]], held: dict[str, list[float]], picture: Path) -> None:
+def draw(medians: dict[str, list[float]], megabytes: dict[str, list[float]], path: Path) -> None:
+    """Draw times and memory by length, and write the figure to `path`."""
     figure = Figure(figsize=(11, 4.2), dpi=150, layout="constrained")
     times, sizes = figure.subplots(1, 2)
-    for name, figures in medians.items():
-        power = exponent(*long_part(figures))
+    for name, values in medians.items():
+        power = exponent(*long_part(values))
         style = "--" if name.startswith("torch") else "-"
         times.loglog(
             LENGTHS,
-            [1000 * each for each in figures],
+            [1000 * value for value in values],
             color=COLOURS[name],
             linestyle=style,
             marker="o",
             markersize=4,
-            label=f"{name}: n^{power:.1f}, {SEQUENTIAL[name]} in sequence",
+            label=f"{name}: n^{power:.1f}, {SEQUENTIAL[name]} sequential",
         )
     times.set(title="One layer, forward and backward", xlabel="sequence length n", ylabel="milliseconds")
-    for (name, figures), colour in zip(held.items(), ("#0072B2", "#000000"), strict=True):
-        power = exponent(MEMORY_LENGTHS, figures)
-        sizes.loglog(MEMORY_LENGTHS, figures, color=colour, marker="o", markersize=4, label=f"{name}: n^{power:.1f}")
+    for (name, values), colour in zip(megabytes.items(), ("#0072B2", "#000000"), strict=True):
+        power = exponent(MEMORY_LENGTHS, values)
+        sizes.loglog(MEMORY_LENGTHS, values, color=colour, marker="o", markersize=4, label=f"{name}: n^{power:.1f}")
     sizes.set(title="Memory of causal self-attention", xlabel="sequence length n", ylabel="megabytes")
     for axes in (times, sizes):
         axes.grid(color="#dddddd", linewidth=0.6, which="both")
@@ -139,22 +137,23 @@ def draw(medians: dict[str, list[float]], held: dict[str, list[float]], picture:
         axes.tick_params(axis="x", which="minor", labelbottom=False)
     png = io.BytesIO()
     figure.savefig(png, format="png", metadata={"Software": None})
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    picture.write_bytes(png.getvalue())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(png.getvalue())
 
 
-def long_part(figures: Sequence[float]) -> tuple[list[int], list[float]]:
+def long_part(values: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Return the lengths from LONG on and their values."""
     first = LENGTHS.index(LONG)
-    return LENGTHS[first:], list(figures[first:])
+    return LENGTHS[first:], list(values[first:])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--d-model", type=int, default=256)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5, help="the first warms up and is not counted")
-    parser.add_argument("--least", type=float, default=0.2, help="seconds for each measurement")
-    parser.add_argument("--picture", type=Path, default=Path("layers.png"))
+    parser.add_argument("--d-model", type=int, default=256, help="width of the layer")
+    parser.add_argument("--heads", type=int, default=4, help="attention heads")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds; the first is a warm-up and not counted")
+    parser.add_argument("--least", type=float, default=0.2, help="minimum seconds for each measurement")
+    parser.add_argument("--picture", type=Path, default=Path("layers.png"), help="where to write the figure")
     arguments = parser.parse_args()
 
     tune_cpu()
@@ -162,14 +161,14 @@ def main() -> None:
     layers = build(arguments.d_model, arguments.heads)
     measured: dict[str, list[list[float]]] = {name: [[] for _ in LENGTHS] for name in layers}
     for number in range(arguments.rounds):
-        for place, length in enumerate(LENGTHS):
+        for index, length in enumerate(LENGTHS):
             for name, layer in layers.items():
-                found = seconds(layer, length, arguments.d_model, arguments.least)
+                duration = seconds(layer, length, arguments.d_model, arguments.least)
                 if number > 0:
-                    measured[name][place].append(found)
-    medians = {name: [statistics.median(each) for each in figures] for name, figures in measured.items()}
-    held = memory(arguments.heads, arguments.d_model // arguments.heads)
-    draw(medians, held, arguments.picture)
+                    measured[name][index].append(duration)
+    medians = {name: [statistics.median(durations) for durations in rounds] for name, rounds in measured.items()}
+    megabytes = memory(arguments.heads, arguments.d_model // arguments.heads)
+    draw(medians, megabytes, arguments.picture)
 
     print(
         f"d_model {arguments.d_model}, {arguments.heads} heads, one sequence, fp32; dragoman {__version__}, torch "
@@ -177,29 +176,30 @@ def main() -> None:
         "median (lowest to highest)"
     )
     print(f"{'n':>6}" + "".join(f"{name:>30}" for name in layers))
-    for place, length in enumerate(LENGTHS):
+    for index, length in enumerate(LENGTHS):
         cells = []
         for name in layers:
-            some = [1000 * each for each in measured[name][place]]
-            cells.append(f"{statistics.median(some):.2f} ({min(some):.2f} to {max(some):.2f})")
+            milliseconds = [1000 * duration for duration in measured[name][index]]
+            middle, lowest, highest = statistics.median(milliseconds), min(milliseconds), max(milliseconds)
+            cells.append(f"{middle:.2f} ({lowest:.2f} to {highest:.2f})")
         print(f"{length:>6}" + "".join(f"{cell:>30}" for cell in cells))
-    powers = {name: exponent(*long_part(figures)) for name, figures in medians.items()}
-    print(f"{'n^':>6}" + "".join(f"{power:>30.2f}" for power in powers.values()) + f"   from {LONG} on")
-    print(f"{'steps':>6}" + "".join(f"{SEQUENTIAL[name]:>30}" for name in layers) + "   in sequence")
+    powers = {name: exponent(*long_part(values)) for name, values in medians.items()}
+    print(f"{'n^':>6}" + "".join(f"{power:>30.2f}" for power in powers.values()) + f"   from length {LONG} on")
+    print(f"{'steps':>6}" + "".join(f"{SEQUENTIAL[name]:>30}" for name in layers) + "   sequential")
     print("\nmemory of causal attention, MB beyond its input")
-    for kernel, figures in held.items():
-        sizes = "".join(f"{length:>8}: {size:8.1f}" for length, size in zip(MEMORY_LENGTHS, figures, strict=True))
-        print(f"{kernel:>8}{sizes}   n^{exponent(MEMORY_LENGTHS, figures):.2f}")
-    place = LENGTHS.index(COMPARED_AT)
+    for kernel, values in megabytes.items():
+        sizes = "".join(f"{length:>8}: {size:8.1f}" for length, size in zip(MEMORY_LENGTHS, values, strict=True))
+        print(f"{kernel:>8}{sizes}   n^{exponent(MEMORY_LENGTHS, values):.2f}")
+    index = LENGTHS.index(COMPARED_AT)
     print(
         json.dumps(
             {
-                "ratio": medians["recurrent"][place] / medians["self-attention"][place],
-                "milliseconds": {name: [1000 * each for each in figures] for name, figures in medians.items()},
+                "ratio": medians["recurrent"][index] / medians["self-attention"][index],
+                "milliseconds": {name: [1000 * value for value in values] for name, values in medians.items()},
                 "lengths": LENGTHS,
                 "exponents": powers,
-                "memory_megabytes": held,
-                "memory_exponents": {kernel: exponent(MEMORY_LENGTHS, figures) for kernel, figures in held.items()},
+                "memory_megabytes": megabytes,
+                "memory_exponents": {kernel: exponent(MEMORY_LENGTHS, values) for kernel, values in megabytes.items()},
             }
         )
     )

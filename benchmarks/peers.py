@@ -1,7 +1,6 @@
-"""The models that users would train instead: MarianMTModel and torch.nn.Transformer, in a given shape.
+"""Build Dragoman's Transformer, MarianMTModel and torch.nn.Transformer in the same shape.
 
-Each system is built as a module whose forward turns a batch's tensors into logits, and as a function from a batch to
-its mean loss.
+Each system is a module and a function that returns the mean loss of a batch.
 """
 
 from collections.abc import Callable
@@ -21,13 +20,13 @@ from dragoman.text.tokenizer import BOS, EOS, PAD
 from dragoman.training.loss import label_smoothed_loss
 
 SMOOTHING = 0.1
-# A function from a batch to the mean loss, with a model behind it.
+# Returns the mean loss of a batch.
 Loss = Callable[[Batch], Tensor]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the systems have in common; weights are shared between embeddings and output."""
+    """Shape that all systems have; embeddings and output share their weights."""
 
     layers: int
     d_model: int

@@ -1,12 +1,12 @@
-"""Preparing text, beside sentencepiece's encoder alone: pairs per second and peak memory.
+"""Measure the preparation of text, compared with sentencepiece's encoder alone: pairs per second and peak memory.
 
     python benchmarks/preparing.py corpora/home-assistant/en-de/train.tsv --pairs 300000
 
-"encoder" reads the pairs and encodes both sides, all at once and in blocks, and throws the ids away: nothing that
-prepares text in these subwords can be faster. "prepare" writes the memory-mapped corpus; "train" is all that stands
-before the first update: reading, cleaning, deduplicating, splitting, writing the text, and "prepare" (subwords are
-learned before). Each runs in a process of its own, in turns. The last line is JSON, the share of the encoder's speed
-that "prepare" keeps first.
+"encoder" reads the pairs, encodes both sides, all at once or in blocks, and discards the ids; it is the upper limit for
+any preparation of text in these subwords. "prepare" writes the memory-mapped corpus. "train" includes everything before
+the first update: reading, cleaning, deduplicating, splitting, writing the text, and "prepare" (the subwords are learned
+earlier). Each runs in a separate process, in turns. The last line is JSON and begins with the speed of "prepare" as a
+share of the encoder's.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def all_before_training(text: Path, model: Path, out: Path) -> None:
     prepare(pairs, Tokenizer.load(model), out / "prepared", max_tokens=128, workers=THREADS)
 
 
-WAYS: dict[str, Callable[[Path, Path, Path], None]] = {
+METHODS: dict[str, Callable[[Path, Path, Path], None]] = {
     "encoder, all at once": encoder_at_once,
     "encoder, in blocks": encoder_in_blocks,
     "prepare": prepare_alone,
@@ -72,11 +72,11 @@ WAYS: dict[str, Callable[[Path, Path, Path], None]] = {
 }
 
 
-def measured(name: str, text: Path, model: Path, connection: Connection) -> None:
+def measure(name: str, text: Path, model: Path, connection: Connection) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     with tempfile.TemporaryDirectory() as out:
         begin = time.perf_counter()
-        WAYS[name](text, model, Path(out))
+        METHODS[name](text, model, Path(out))
         seconds = time.perf_counter() - begin
     connection.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before))
 
@@ -84,26 +84,26 @@ def measured(name: str, text: Path, model: Path, connection: Connection) -> None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus")
-    parser.add_argument("--pairs", type=int, default=300_000)
-    parser.add_argument("--vocabulary", type=int, default=8000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=300_000, help="pairs to prepare, made from the corpus")
+    parser.add_argument("--vocabulary", type=int, default=8000, help="number of subwords")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each method")
     arguments = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
-    rates: dict[str, list[float]] = {name: [] for name in WAYS}
+    rates: dict[str, list[float]] = {name: [] for name in METHODS}
     peaks: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
         text, model = Path(temporary) / "corpus.tsv", Path(temporary)
-        known = list(read_pairs(parse_corpus(arguments.corpus)))
+        originals = list(read_pairs(parse_corpus(arguments.corpus)))
         with text.open("w", encoding="utf-8") as file:
             for number in range(arguments.pairs):
-                pair = known[number % len(known)]
-                # Numbered, as none may be taken for a duplicate.
+                pair = originals[number % len(originals)]
+                # The numbers make every pair unique, so that none is removed as a duplicate.
                 file.write(f"{pair.source} {number}\t{pair.target} {number}\n")
-        train_tokenizer(known, TokenizerConfig(vocabulary_size=arguments.vocabulary)).save(model)
+        train_tokenizer(originals, TokenizerConfig(vocabulary_size=arguments.vocabulary)).save(model)
         for _ in range(arguments.rounds):
-            for name in WAYS:
+            for name in METHODS:
                 ours, theirs = spawn.Pipe()
-                process = spawn.Process(target=measured, args=(name, text, model, theirs))
+                process = spawn.Process(target=measure, args=(name, text, model, theirs))
                 process.start()
                 seconds, peak, before = ours.recv()
                 process.join()
@@ -115,11 +115,12 @@ def main() -> None:
         f"{THREADS} threads; {arguments.pairs:,} pairs, {size:.0f} MB"
     )
     print(f"{'':<24}{'pairs/s':>10}{'lowest':>10}{'highest':>10}{'memory MB':>11}")
-    for name, found in rates.items():
+    for name, values in rates.items():
         print(
-            f"{name:<24}{statistics.median(found):>10,.0f}{min(found):>10,.0f}{max(found):>10,.0f}{peaks[name]:>11,.0f}"
+            f"{name:<24}{statistics.median(values):>10,.0f}{min(values):>10,.0f}{max(values):>10,.0f}"
+            f"{peaks[name]:>11,.0f}"
         )
-    median = {name: statistics.median(found) for name, found in rates.items()}
+    median = {name: statistics.median(values) for name, values in rates.items()}
     fastest = max(median["encoder, all at once"], median["encoder, in blocks"])
     print(
         json.dumps(

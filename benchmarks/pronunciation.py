@@ -1,14 +1,14 @@
-"""How English words are pronounced: our models beside Phonetisaurus, joint n-grams of letters and phonemes.
+"""Compare models of English pronunciation with Phonetisaurus (joint n-grams of letters and phonemes).
 
     dragoman corpus fetch cmudict --out corpora
     python benchmarks/pronunciation.py corpora/cmudict/train.tsv corpora/cmudict/test.tsv MODEL [MODEL ...]
 
-Phonetisaurus (Novak et al., 2016) is trained here, on the same words, with its package's settings. Each model is scored
-alone, with a beam of 4, and several also as an ensemble; of models of both directions (tokenizer.right_to_left) those
-of each, and all together. All by the project's own metric, against the nearest of a word's pronunciations. The spread
-is that of the test set (paired bootstrap). What the last row has wrong of words of training, drawn by a seed, is
-printed too: the gap to the test's figure is what generalisation lacks. The last line is JSON, the ratio first:
-Phonetisaurus' share of wrong words over that of the last row.
+Phonetisaurus (Novak et al., 2016) is trained on the same words with the default settings of its package. Each model is
+evaluated alone, with a beam of 4, and several models also as an ensemble; if there are models of both directions
+(tokenizer.right_to_left), also the ensemble of each direction. Errors are counted against the nearest of a word's
+pronunciations. Intervals are those of the test set (paired bootstrap). The script also prints the errors of the last
+system on a sample of training words, for comparison with those on test words. The last line is JSON and begins with the
+ratio of Phonetisaurus' share of wrong words to that of the last system.
 """
 
 import argparse
@@ -29,25 +29,27 @@ from dragoman.evaluation.references import group_references
 from dragoman.models.description import load_description
 
 PEER = "Phonetisaurus"
-# Words of training that are scored too.
+# Number of training words in the sample.
 SEEN = 2000
 
 
 def joined(spelling: str) -> str:
-    """A word as one writes it: in the corpus, letters stand apart."""
+    """Return a word without the spaces that separate its letters in the corpus."""
     return spelling.replace(" ", "")
 
 
 def peer_outputs(training: list[Pair], words: list[str]) -> tuple[list[str], float]:
-    """Phonetisaurus' pronunciation of each word, "" where it has none, and the seconds that its training took."""
+    """Return Phonetisaurus' pronunciation of each word ("" if it has none) and its training time in seconds."""
     lexicon = group_references((joined(pair.source), pair.target) for pair in training)
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.fst"
-        started = time.monotonic()
-        phonetisaurus.train({word: [each.split() for each in said] for word, said in lexicon.items()}, model)
-        seconds = time.monotonic() - started
-        found = {word: " ".join(phonemes) for word, phonemes in phonetisaurus.predict(map(joined, words), model)}
-    return [found.get(joined(word), "") for word in words], seconds
+        start = time.monotonic()
+        phonetisaurus.train(
+            {word: [phonemes.split() for phonemes in pronunciations] for word, pronunciations in lexicon.items()}, model
+        )
+        seconds = time.monotonic() - start
+        predicted = {word: " ".join(phonemes) for word, phonemes in phonetisaurus.predict(map(joined, words), model)}
+    return [predicted.get(joined(word), "") for word in words], seconds
 
 
 def model_outputs(models: list[Path], words: list[str]) -> list[str]:
@@ -56,9 +58,9 @@ def model_outputs(models: list[Path], words: list[str]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("train")
-    parser.add_argument("test")
-    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("train", help="training corpus")
+    parser.add_argument("test", help="test corpus")
+    parser.add_argument("models", type=Path, nargs="+", help="model directories")
     options = parser.parse_args()
     references = group_references(read_pairs(parse_corpus(options.test)))
     words = list(references)
@@ -75,17 +77,21 @@ def main() -> None:
     training = list(read_pairs(parse_corpus(options.train)))
     seen_references = group_references(training)
     seen = random.Random(1).sample(list(seen_references), min(SEEN, len(seen_references)))
-    said = model_outputs(options.models, seen)
-    seen_wrong = symbol_metrics(said, [seen_references[word] for word in seen], seen).rates.sequence_error_rate
+    seen_outputs = model_outputs(options.models, seen)
+    seen_wrong = symbol_metrics(seen_outputs, [seen_references[word] for word in seen], seen).rates.sequence_error_rate
     peer, seconds = peer_outputs(training, words)
-    found = compare_symbols(list(references.values()), PEER, {PEER: peer, **systems})
-    print(found.table())
+    comparison_table = compare_symbols(list(references.values()), PEER, {PEER: peer, **systems})
+    print(comparison_table.table())
     print(
         f"{len(words):,} words; {PEER} trained for {seconds / 60:.1f} minutes; dragoman {__version__}, phonetisaurus "
         f"{version('phonetisaurus')}, torch {version('torch')}, Python {platform.python_version()}"
     )
-    print(f"of {len(seen):,} words of training, {last} has {seen_wrong:.1f} % wrong")
-    wrong = {result.system: result.value for result in found.results if result.metric == "sequence error rate"}
+    print(f"{last}: {seen_wrong:.1f} % of {len(seen):,} training words wrong")
+    wrong = {
+        result.system: result.value
+        for result in comparison_table.results
+        if result.metric == "sequence error rate"
+    }
     print(
         json.dumps(
             {"ratio": wrong[PEER] / wrong[last], "words_wrong": wrong, "words": len(words), "seen_wrong": seen_wrong}

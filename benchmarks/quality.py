@@ -1,12 +1,13 @@
-"""What a budget of time buys: BLEU of Dragoman and of MarianMTModel on held-out documents.
+"""Measure BLEU on held-out documents after a given training time, for Dragoman and for MarianMTModel.
 
     python benchmarks/quality.py --train train.tsv --valid valid.tsv --test test.tsv --minutes 5 --peer-minutes 15
 
-Dragoman is `dragoman train --minutes M` with nothing else said, unless --set says it. The peer is a plain loop in bf16
-around a model of the same shape, on the same cleaned pairs in the same subwords: Adam, label smoothing and clipping as
-ours, a linear schedule fitted to its time, batches and peak rate as --peer-batch-tokens and --peer-rate say. Both
-translate with a beam of 4. Each system has --threads threads; with --side-by-side they run at the same time, one core
-each, and share whatever else the machine does. The last line is JSON, the difference in BLEU first.
+Dragoman is trained as by `dragoman train --minutes M`, with the settings of --set. MarianMTModel ("the peer") is
+trained by a plain loop in bf16, with the same shape, on the same cleaned pairs in the same subwords: Adam, label
+smoothing and clipping as in Dragoman, a linear schedule over its time, and the batches and peak rate of
+--peer-batch-tokens and --peer-rate. Both translate with a beam of 4. Each system has --threads threads; with
+--side-by-side they run at the same time on one core each, so that other work on the machine affects both. The last line
+is JSON and begins with the difference in BLEU.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def train_dragoman(arguments: argparse.Namespace, out: Path, connection: Connect
     torch.set_num_threads(arguments.threads)
     settings: dict[str, Any] = {"target_language": arguments.language, "training": {"minutes": arguments.minutes}}
     with (out.parent / "dragoman.log").open("w") as log:
-        outcome = train(
+        result = train(
             arguments.train,
             out,
             validation=arguments.valid,
@@ -58,13 +59,15 @@ def train_dragoman(arguments: argparse.Namespace, out: Path, connection: Connect
     translations = {}
     for test in arguments.test:
         translator = Translator.load(out)
-        translations[test] = [one.text for one in translator.translate([pair.source for pair in read([test])])]
-    connection.send((outcome.steps, translations))
+        translations[test] = [
+            translation.text for translation in translator.translate([pair.source for pair in read([test])])
+        ]
+    connection.send((result.steps, translations))
 
 
 def train_peer(arguments: argparse.Namespace, out: Path, connection: Connection) -> None:
     torch.set_num_threads(arguments.threads)
-    while not (out / "run" / "run.json").exists():  # ours chooses shape and subwords first, outside its budget
+    while not (out / "run" / "run.json").exists():  # Dragoman selects shape and subwords first, outside its time
         time.sleep(0.5)
     tokenizer = Tokenizer.load(out)
     config = json.loads((out / "run" / "run.json").read_text())["model"]
@@ -83,10 +86,10 @@ def train_peer(arguments: argparse.Namespace, out: Path, connection: Connection)
     optimizer: Any = torch.optim.AdamW(
         model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True
     )
-    begin, steps, losses = time.monotonic(), 0, []
+    start, steps, losses = time.monotonic(), 0, []
     stream = batches(lengths[:, 0], lengths[:, 1], BatchingConfig(batch_tokens=arguments.peer_batch_tokens), seed=1)
     for _, rows in stream:
-        spent = (time.monotonic() - begin) / (60 * arguments.peer_minutes)
+        spent = (time.monotonic() - start) / (60 * arguments.peer_minutes)
         if spent >= 1:
             break
         optimizer.param_groups[0]["lr"] = peak * min(spent / 0.1, (1 - spent) / 0.9)
@@ -109,7 +112,7 @@ def translate_peer(model: Any, tokenizer: Tokenizer, pairs: list[Pair]) -> Itera
     model.eval()
     sources = [ids[:MAX_TOKENS] for ids in tokenizer.encode_source([pair.source for pair in pairs])]
     lengths = np.array([len(ids) for ids in sources])
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for rows in sorted_batches(lengths, lengths, 1024):
         batch = collate([sources[row] for row in rows], [sources[row] for row in rows])
         with torch.autocast("cpu", torch.bfloat16):
@@ -122,28 +125,30 @@ def translate_peer(model: Any, tokenizer: Tokenizer, pairs: list[Pair]) -> Itera
                 do_sample=False,
             )
         kept = [[i for i in row.tolist() if i not in (BOS, EOS, PAD)] for row in output]
-        found |= dict(zip(rows.tolist(), tokenizer.decode_target(kept), strict=True))
-    return (found[row] for row in range(len(pairs)))
+        texts |= dict(zip(rows.tolist(), tokenizer.decode_target(kept), strict=True))
+    return (texts[row] for row in range(len(pairs)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--train", nargs="+", required=True)
-    parser.add_argument("--valid")
-    parser.add_argument("--test", nargs="+", required=True)
-    parser.add_argument("--language", default="de", help="the target language")
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--peer-minutes", type=float, default=15)
-    parser.add_argument("--peer-batch-tokens", type=int, default=1024)
-    parser.add_argument("--peer-rate", type=float, default=0.001)
+    parser.add_argument("--train", nargs="+", required=True, help="training corpora")
+    parser.add_argument("--valid", help="validation corpus")
+    parser.add_argument("--test", nargs="+", required=True, help="held-out corpora")
+    parser.add_argument("--language", default="de", help="target language")
+    parser.add_argument("--minutes", type=float, default=5, help="training time of Dragoman")
+    parser.add_argument("--peer-minutes", type=float, default=15, help="training time of MarianMTModel")
+    parser.add_argument("--peer-batch-tokens", type=int, default=1024, help="batches of MarianMTModel")
+    parser.add_argument("--peer-rate", type=float, default=0.001, help="peak learning rate of MarianMTModel")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of Dragoman")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--side-by-side", action="store_true")
-    parser.add_argument("--keep", type=Path, help="a directory for Dragoman's model and both systems' translations")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of each system")
+    parser.add_argument("--side-by-side", action="store_true", help="run both systems at the same time")
+    parser.add_argument(
+        "--keep", type=Path, help="directory in which to keep Dragoman's model and both systems' translations"
+    )
     arguments = parser.parse_args()
 
     spawn = multiprocessing.get_context("spawn")
-    found: dict[str, tuple[int, dict[str, list[str]]]] = {}
+    results: dict[str, tuple[int, dict[str, list[str]]]] = {}
     with TemporaryDirectory() as temporary:
         out = (arguments.keep or Path(temporary)) / "model"
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -155,8 +160,8 @@ def main() -> None:
             if arguments.side_by_side:
                 running[name] = ours
             else:
-                found[name] = ours.recv()
-        found |= {name: connection.recv() for name, connection in running.items()}
+                results[name] = ours.recv()
+        results |= {name: connection.recv() for name, connection in running.items()}
         description = load_description(out)
 
     print(
@@ -165,8 +170,8 @@ def main() -> None:
         f"{', side by side' if arguments.side_by_side else ''}"
     )
     print(f"{'system':<16}{'minutes':>8}{'updates':>9}  test{'':40}{'BLEU':>6}{'chrF':>7}")
-    bleu: dict[str, list[float]] = {name: [] for name in found}
-    for name, (steps, translations) in found.items():
+    bleu: dict[str, list[float]] = {name: [] for name in results}
+    for name, (steps, translations) in results.items():
         minutes = arguments.minutes if name == "Dragoman" else arguments.peer_minutes
         for test, texts in translations.items():
             scores = translation_metrics(texts, [pair.target for pair in read([test])], tokenize="13a")

@@ -1,11 +1,11 @@
-"""Two revisions of Dragoman beside each other: did a change make training or translating slower?
+"""Compare the training and translation speed of two revisions of Dragoman.
 
     git worktree add ../before COMMIT && (cd ../before && python setup.py build_ext --inplace)
     python benchmarks/revisions.py ../before TRAIN.tsv --test TEST.tsv
 
-The revisions take turns, in processes of their own, in every round: the same training run by the command line, timed by
-its own log (after the first ten updates), then the test set translated by one model, which the old revision trained.
-Every figure is a rate. The last line is JSON, the lowest of the ratios (this revision over the old one) first.
+In every round, the revisions take turns in separate processes. Each makes the same training run from the command line,
+timed by its log (after the first ten updates), and then translates the test set with one model that the old revision
+trained. All values are rates. The last line is JSON and begins with the lowest ratio of this revision to the old one.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import torch
 
 HERE = Path(__file__).resolve().parents[1]
 ARCHITECTURES = ("transformer", "recurrent", "convolutional", "universal")
-# Public names only, which both revisions have.
+# Uses only public names that both revisions have.
 TRANSLATE = """
 import json, sys, time
 from pathlib import Path
@@ -43,10 +43,10 @@ translator.translate(sources[:8], search=search)
 start = time.perf_counter()
 size = int(at_once)
 parts = [sources[i : i + size] for i in range(0, len(sources), size)]
-outputs = [each.text for part in parts for each in translator.translate(part, search=search)]
+outputs = [translation.text for part in parts for translation in translator.translate(part, search=search)]
 print(json.dumps({"rate": len(sources) / (time.perf_counter() - start), "outputs": outputs}))
 """
-# Name, engine, beam, lines at once, lines of the test set.
+# Name (a key of the JSON; "compiled" is the native engine), engine, beam, lines at once, number of test lines.
 TRANSLATING = (
     ("compiled, beam 4, all at once", "native", 4, 10_000, 1000),
     ("compiled, greedy, all at once", "native", 1, 10_000, 1000),
@@ -57,14 +57,14 @@ TRANSLATING = (
 
 def run(checkout: Path, arguments: list[str]) -> str:
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, cwd="/")
-    if done.returncode:
-        sys.exit(f"{checkout}: {done.stderr}")
-    return done.stdout
+    process = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, cwd="/")
+    if process.returncode:
+        sys.exit(f"{checkout}: {process.stderr}")
+    return process.stdout
 
 
 def train(checkout: Path, corpus: Path, architecture: str, updates: int, out: Path) -> float:
-    """Train, and return target tokens a second."""
+    """Train a model and return the rate in target tokens per second."""
     options = {
         "training.steps": updates,
         "training.validations": 1,
@@ -97,12 +97,14 @@ def train(checkout: Path, corpus: Path, architecture: str, updates: int, out: Pa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old", type=Path, help="a checkout of the revision to compare with, its engine compiled")
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("--test", type=Path, required=True, help="TSV, not compressed")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=60)
-    parser.add_argument("--architectures", nargs="*", default=ARCHITECTURES)
+    parser.add_argument(
+        "old", type=Path, help="checkout of the revision to compare with, with its native engine compiled"
+    )
+    parser.add_argument("corpus", type=Path, help="training corpus")
+    parser.add_argument("--test", type=Path, required=True, help="test corpus, TSV without compression")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each revision")
+    parser.add_argument("--updates", type=int, default=60, help="updates of each training run")
+    parser.add_argument("--architectures", nargs="*", default=ARCHITECTURES, help="architectures to train")
     arguments = parser.parse_args()
     corpus, test = arguments.corpus.resolve(), arguments.test.resolve()
     revisions = {"old": arguments.old.resolve(), "new": HERE}
@@ -110,7 +112,7 @@ def main() -> None:
     same: dict[str, bool] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.rounds):
-            # Whoever is first in a round may find a warmer machine.
+            # The order alternates, because the position in a round may influence the speed.
             order = list(revisions.items())[:: 1 if number % 2 else -1]
             for architecture in arguments.architectures:
                 for name, checkout in order:
@@ -121,27 +123,27 @@ def main() -> None:
             if number == 0:
                 teacher = Path(folder) / "teacher"
                 train(revisions["old"], corpus, "transformer", 5 * arguments.updates, teacher)
-            for what, engine, beam, at_once, lines in TRANSLATING:
+            for measurement, engine, beam, at_once, lines in TRANSLATING:
                 outputs = {}
                 for name, checkout in order:
                     command = ["-c", TRANSLATE, str(teacher), str(test), engine, str(beam), str(at_once), str(lines)]
-                    found = json.loads(run(checkout, command))
-                    rates[what][name].append(found["rate"])
-                    outputs[name] = found["outputs"]
-                same[what] = same.get(what, True) and outputs["old"] == outputs["new"]
+                    result = json.loads(run(checkout, command))
+                    rates[measurement][name].append(result["rate"])
+                    outputs[name] = result["outputs"]
+                same[measurement] = same.get(measurement, True) and outputs["old"] == outputs["new"]
     print(f"{'':32} {'old':>9} {'new':>9} {'new/old':>8} {'pair by pair':>15}  output")
     ratios = {}
-    for what, by_name in rates.items():
+    for measurement, by_name in rates.items():
         pairs = [new / old for old, new in zip(by_name["old"], by_name["new"], strict=True)]
-        ratios[what] = statistics.median(pairs)
+        ratios[measurement] = statistics.median(pairs)
         medians = [statistics.median(by_name[name]) for name in ("old", "new")]
-        output = {True: "the same", False: "DIFFERS", None: ""}[same.get(what)]
+        output = {True: "equal", False: "DIFFERENT", None: ""}[same.get(measurement)]
         print(
-            f"{what:32} {medians[0]:9,.0f} {medians[1]:9,.0f} {ratios[what]:8.3f} "
+            f"{measurement:32} {medians[0]:9,.0f} {medians[1]:9,.0f} {ratios[measurement]:8.3f} "
             f"{min(pairs):7.3f}-{max(pairs):.3f}  {output}"
         )
     print(
-        f"target tokens or lines a second; {arguments.rounds} rounds; torch {torch.__version__}, {platform.machine()}"
+        f"target tokens or lines per second; {arguments.rounds} rounds; torch {torch.__version__}, {platform.machine()}"
     )
     print(json.dumps({"lowest_ratio": min(ratios.values()), "ratios": ratios, "same_output": all(same.values())}))
 

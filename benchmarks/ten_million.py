@@ -1,10 +1,11 @@
-"""Ten million pairs on a small machine: prepare, train, resume, and watch the resident memory.
+"""Measure the resident memory of preparing, training and resuming with ten million pairs.
 
     python benchmarks/ten_million.py corpora/home-assistant/en-de/train.tsv --pairs 10000000
 
-The text is made from the corpus at hand: pairs of sentences joined and numbered, so that none repeats. `dragoman train`
-runs in a process of its own, is stopped in mid-epoch, and resumed; the last line is JSON, the peak of resident memory
-(all phases, in MB) first. Resident memory counts what is mapped from files too; "anonymous" is what the process holds.
+The text is generated from the given corpus: two pairs are joined and numbered, so that no pair repeats. `dragoman
+train` runs in a separate process, is stopped in mid-epoch, and is resumed. Resident memory includes memory-mapped
+files; "anonymous" memory does not. The last line is JSON and begins with the peak of resident memory over all phases,
+in MB.
 """
 
 import argparse
@@ -26,35 +27,37 @@ from rich.progress import track
 from dragoman import __version__
 from dragoman.data.readers import parse_corpus, read_pairs
 
-# What the size of the corpus alone would choose, `base` with 37,000 subwords, is 63 M parameters: a gigabyte by itself.
+# The default for a corpus of this size, `base` with 37,000 subwords, needs a gigabyte for its 63 M parameters and the
+# optimizer.
 SETTINGS = ["preset=small", "tokenizer.vocabulary_size=8000", "batching.batch_tokens=512"]
 
 
 def make_corpus(corpus: str, pairs: int, path: Path) -> None:
-    known = list(read_pairs(parse_corpus(corpus)))
-    draw = random.Random(1)
+    originals = list(read_pairs(parse_corpus(corpus)))
+    generator = random.Random(1)
     with path.open("w", encoding="utf-8") as file:
         for number in track(range(pairs), "writing"):
-            first, second = draw.choice(known), draw.choice(known)
+            first, second = generator.choice(originals), generator.choice(originals)
             file.write(f"{first.source} {number} {second.source}\t{first.target} {number} {second.target}\n")
 
 
 def memory(process: int) -> tuple[float, float]:
-    """Resident and anonymous memory in MB."""
+    """Return the resident and the anonymous memory of a process in MB."""
     status = Path(f"/proc/{process}/status").read_text()
-    found = {name: int(size) / 1024 for name, size in re.findall(r"(VmRSS|RssAnon):\s+(\d+)", status)}
-    return found.get("VmRSS", 0.0), found.get("RssAnon", 0.0)
+    sizes = {name: int(size) / 1024 for name, size in re.findall(r"(VmRSS|RssAnon):\s+(\d+)", status)}
+    return sizes.get("VmRSS", 0.0), sizes.get("RssAnon", 0.0)
 
 
 def updates(log: Path) -> int:
+    """Return the number of the last update in a log."""
     lines = log.read_text().splitlines() if log.exists() else []
     return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
 
 
-def life(command: list[str], out: Path, stop_after: int) -> dict[str, float]:
-    """Run until `stop_after` more updates are in the log, then stop it; memory and times by phase."""
-    log, begin = out / "run/log.jsonl", time.monotonic()
-    before, first, found = updates(log), 0.0, {"peak": 0.0, "anonymous": 0.0, "preparing": 0.0}
+def run_until(command: list[str], out: Path, stop_after: int) -> dict[str, float]:
+    """Run a command, stop it after `stop_after` more updates in the log, and return its memory and times by phase."""
+    log, start = out / "run/log.jsonl", time.monotonic()
+    before, first, measured = updates(log), 0.0, {"peak": 0.0, "anonymous": 0.0, "preparing": 0.0}
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     settled = 0.0
     while process.poll() is None:
@@ -64,30 +67,30 @@ def life(command: list[str], out: Path, stop_after: int) -> dict[str, float]:
         except FileNotFoundError:
             break
         phase = "peak" if (out / "run/run.json").exists() else "preparing"
-        found[phase] = max(found[phase], resident)
-        found["anonymous"] = max(found["anonymous"], anonymous)
+        measured[phase] = max(measured[phase], resident)
+        measured["anonymous"] = max(measured["anonymous"], anonymous)
         done = updates(log) - before
-        if (out / "run/run.json").exists() and "prepared_after" not in found:
-            found["prepared_after"] = time.monotonic() - begin
+        if (out / "run/run.json").exists() and "prepared_after" not in measured:
+            measured["prepared_after"] = time.monotonic() - start
         if done and not first:
-            first = found["first_updates_after"] = time.monotonic() - begin
+            first = measured["first_updates_after"] = time.monotonic() - start
         if done >= stop_after // 2 and not settled:
-            settled = found["resident_at_half"] = resident
+            settled = measured["resident_at_half"] = resident
         if done >= stop_after:
-            found["resident_at_end"] = resident
+            measured["resident_at_end"] = resident
             process.send_signal(signal.SIGTERM)
             process.wait()
-    found["updates"] = updates(log) - before
-    return found
+    measured["updates"] = updates(log) - before
+    return measured
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("corpus")
-    parser.add_argument("--pairs", type=int, default=10_000_000)
-    parser.add_argument("--updates", type=int, default=2000)
-    parser.add_argument("--set", nargs="*", default=SETTINGS)
-    parser.add_argument("--directory", type=Path, help="where there is room: 5 GB for ten million pairs")
+    parser.add_argument("corpus", help="corpus from which the pairs are generated")
+    parser.add_argument("--pairs", type=int, default=10_000_000, help="pairs to generate")
+    parser.add_argument("--updates", type=int, default=2000, help="updates before the run is stopped")
+    parser.add_argument("--set", nargs="*", default=SETTINGS, help="settings of the run")
+    parser.add_argument("--directory", type=Path, help="directory for temporary files; ten million pairs need 5 GB")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         directory = Path(name)
@@ -96,9 +99,9 @@ def main() -> None:
         command = [sys.executable, "-m", "dragoman", "train", str(directory / "corpus.tsv"), "--out", str(out)]
         for setting in ("training.steps=1000000", "training.validations=1", *arguments.set):
             command += ["--set", setting]
-        lives = {
-            "prepare and train": life(command, out, arguments.updates),
-            "resume": life(command, out, 100),
+        phases = {
+            "prepare and train": run_until(command, out, arguments.updates),
+            "resume": run_until(command, out, 100),
         }
         size = (directory / "corpus.tsv").stat().st_size / 1e6
     print(
@@ -106,13 +109,15 @@ def main() -> None:
         f"{os.environ.get('OMP_NUM_THREADS', os.cpu_count())} threads\n"
         f"{arguments.pairs:,} pairs, {size:,.0f} MB of text; {' '.join(arguments.set)}"
     )
-    for what, found in lives.items():
-        print(what, {key: round(value, 1) for key, value in found.items()})
-    first, resumed = lives["prepare and train"], lives["resume"]
+    for phase, measured in phases.items():
+        print(phase, {key: round(value, 1) for key, value in measured.items()})
+    first, resumed = phases["prepare and train"], phases["resume"]
     print(
         json.dumps(
             {
-                "peak_resident_mb": round(max(life[key] for life in lives.values() for key in ("peak", "preparing"))),
+                "peak_resident_mb": round(
+                    max(measured[key] for measured in phases.values() for key in ("peak", "preparing"))
+                ),
                 "preparing_mb": round(first["preparing"]),
                 "training_mb": round(first["peak"]),
                 "growth_over_second_half_mb": round(first.get("resident_at_end", 0) - first.get("resident_at_half", 0)),

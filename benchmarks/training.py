@@ -1,11 +1,11 @@
-"""Training speed beside the peers: target tokens per second of Dragoman, MarianMTModel and torch.nn.Transformer.
+"""Measure the training speed of Dragoman, MarianMTModel and torch.nn.Transformer in target tokens per second.
 
     python benchmarks/training.py corpora/home-assistant/en-de/train.tsv --shape small
 
-The same shape, batches, loss (label smoothing 0.1) and optimizer (fused AdamW); each system in fp32, in bf16 autocast,
-and compiled: its best setting counts. Every system has a process of its own, set up as its users would have it, and
-they take turns in every round, on batches that none has seen before. The last line is JSON, the ratio to the best
-peer first.
+All systems have the same shape, batches, loss (label smoothing 0.1) and optimizer (fused AdamW). Each is measured in
+fp32, in bf16 autocast and compiled, and its fastest setting is compared. Each system and setting has a separate
+process, and they take turns in every round, on batches that none has seen before. The last line is JSON and begins with
+the ratio to the fastest other library ("peer").
 """
 
 import argparse
@@ -47,8 +47,8 @@ def make_batches(corpora: list[str], vocabulary: int, tokens: int) -> Iterator[B
         yield collate([both[row][0] for row in rows], [both[row][1] for row in rows])
 
 
-def contestant(connection: Connection, name: str, setting: str, shape: peers.Shape) -> None:
-    """A process that trains on the batches that it is sent, and answers with seconds and the mean loss."""
+def run_system(connection: Connection, name: str, setting: str, shape: peers.Shape) -> None:
+    """Train on the batches received, and send the seconds, the mean loss and the peak memory for each round."""
     if name == "Dragoman":
         tune_cpu()
     torch.manual_seed(1)
@@ -59,10 +59,10 @@ def contestant(connection: Connection, name: str, setting: str, shape: peers.Sha
             module.compile(dynamic=True)
     optimizer: Any = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), fused=True)
     step = 0
-    while some := connection.recv():
+    while received := connection.recv():
         losses = []
-        begin = time.perf_counter()
-        for batch in some:
+        start = time.perf_counter()
+        for batch in received:
             step += 1
             optimizer.param_groups[0]["lr"] = RATE * min(1, step / WARMUP)
             optimizer.zero_grad()
@@ -71,48 +71,48 @@ def contestant(connection: Connection, name: str, setting: str, shape: peers.Sha
             value.backward()
             optimizer.step()
             losses.append(float(value.detach()))
-        seconds = time.perf_counter() - begin
+        seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         connection.send((seconds, statistics.mean(losses), peak))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("corpora", nargs="+")
-    parser.add_argument("--shape", default="small", help="a preset's name")
-    parser.add_argument("--vocabulary", type=int, default=8000)
-    parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--steps", type=int, default=8, help="steps of each system in a round")
-    parser.add_argument("--rounds", type=int, default=7, help="the first two warm up and are not counted")
-    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
+    parser.add_argument("corpora", nargs="+", help="training corpora")
+    parser.add_argument("--shape", default="small", help="preset that gives the shape")
+    parser.add_argument("--vocabulary", type=int, default=8000, help="number of subwords")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="size of a batch in padded tokens")
+    parser.add_argument("--steps", type=int, default=8, help="updates of each system in a round")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds; the first two are a warm-up and not counted")
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS, help="settings to measure")
     arguments = parser.parse_args()
 
     shape = peers.shape_of(arguments.shape, arguments.vocabulary)
     stream = make_batches(arguments.corpora, arguments.vocabulary, arguments.batch_tokens)
     spawn = multiprocessing.get_context("spawn")
-    contestants: dict[tuple[str, str], Connection] = {}
+    processes: dict[tuple[str, str], Connection] = {}
     for name in peers.SYSTEMS:
         for setting in arguments.settings:
             if name == "Dragoman" and setting.endswith("compiled"):
                 continue  # it is not faster compiled on a CPU: docs/training-speed.md
             ours, theirs = spawn.Pipe()
-            spawn.Process(target=contestant, args=(theirs, name, setting, shape), daemon=True).start()
-            contestants[name, setting] = ours
-    rates: dict[tuple[str, str], list[float]] = {key: [] for key in contestants}
+            spawn.Process(target=run_system, args=(theirs, name, setting, shape), daemon=True).start()
+            processes[name, setting] = ours
+    rates: dict[tuple[str, str], list[float]] = {key: [] for key in processes}
     last: dict[tuple[str, str], tuple[float, float]] = {}
     for number in range(arguments.rounds):
-        some = list(islice(stream, arguments.steps))
-        for key, connection in list(contestants.items()):
-            connection.send(some)
+        round_batches = list(islice(stream, arguments.steps))
+        for key, connection in list(processes.items()):
+            connection.send(round_batches)
             try:
                 seconds, *last[key] = connection.recv()
             except EOFError:
-                print(f"{' '.join(key)} failed and is left out", file=sys.stderr)
-                del contestants[key], rates[key]
+                print(f"{' '.join(key)} failed and is omitted", file=sys.stderr)
+                del processes[key], rates[key]
                 continue
             if number > 1:
-                rates[key].append(sum(batch.target_tokens for batch in some) / seconds)
-    for connection in contestants.values():
+                rates[key].append(sum(batch.target_tokens for batch in round_batches) / seconds)
+    for connection in processes.values():
         connection.send([])
 
     print(

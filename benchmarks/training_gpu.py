@@ -1,13 +1,14 @@
-"""Training speed on one GPU: tokens per second, share of the matrix ceiling, peak memory, beside MarianMTModel.
+"""Measure training on one GPU: tokens per second, share of the peak matrix rate, and memory, next to MarianMTModel.
 
     python benchmarks/training_gpu.py corpora/home-assistant/en-de/train.tsv --shapes base big
 
-The paper's shapes at 37,000 subwords, its batches of about 25,000 source and 25,000 target tokens, in bf16; sentences
-are pairs of the corpus joined until they have the lengths of WMT (27 subwords in the mean). Both systems train on the
-same batches, take turns in every round, and count real tokens only. The ceiling is a product of two large bf16
-matrices, measured in the same run. The last line is JSON, the ratio to the peer first.
+The shapes are those of the paper with 37,000 subwords, in bf16, with batches of at most 25,000 tokens on each side,
+padding included (the paper's have about 25,000 source and 25,000 target tokens). Sentences are pairs of the corpus,
+joined until they have the lengths of WMT (27 subwords on average). Both systems train on the same batches, take turns
+in every round, and count real tokens only. The peak matrix rate is that of a product of two large bf16 matrices,
+measured in the same run. The last line is JSON and begins with the ratio to MarianMTModel.
 
-Without a GPU: --device cpu --shapes tiny --batch-tokens 2000 --subwords 2000 runs all of it once.
+Without a GPU, `--device cpu --shapes tiny --batch-tokens 2000 --subwords 2000` runs the script in a short form.
 """
 
 import argparse
@@ -42,15 +43,16 @@ PAPER_TOKENS = 50_000
 
 
 def long_pairs(corpora: list[str], subwords: int) -> list[tuple[list[int], list[int]]]:
-    """Pairs of the corpus as ids, joined until they are as long as WMT's in the mean."""
+    """Return pairs of the corpus as ids, joined until their mean length is that of WMT."""
     pairs = [pair for corpus in corpora for pair in read_pairs(parse_corpus(corpus))]
     tokenizer = train_tokenizer(pairs, TokenizerConfig(vocabulary_size=subwords))
     mean = statistics.mean(map(len, tokenizer.encode_target([pair.target for pair in pairs])))
-    draw = random.Random(1)
+    generator = random.Random(1)
     joined = []
     for _ in pairs:
-        some = [draw.choice(pairs) for _ in range(max(1, round(draw.gammavariate(2, MEAN_SUBWORDS / mean / 2))))]
-        joined.append(Pair(" ".join(pair.source for pair in some), " ".join(pair.target for pair in some)))
+        count = max(1, round(generator.gammavariate(2, MEAN_SUBWORDS / mean / 2)))
+        drawn = [generator.choice(pairs) for _ in range(count)]
+        joined.append(Pair(" ".join(pair.source for pair in drawn), " ".join(pair.target for pair in drawn)))
     sources = tokenizer.encode_source([pair.source for pair in joined])
     targets = tokenizer.encode_target([pair.target for pair in joined])
     return [(s, t) for s, t in zip(sources, targets, strict=True) if max(len(s), len(t)) <= 128]
@@ -63,24 +65,24 @@ def stream(pairs: list[tuple[list[int], list[int]]], tokens: int) -> Iterator[tu
 
 
 def flops(model: nn.Module, output: nn.Linear, source: int, target: int) -> float:
-    """Of the matrix products with weights, forward and backward: 6 for each weight and token that it meets."""
+    """Return the FLOPs of the products with weights, forward and backward: 6 for each weight and token."""
     encoder = sum(p.numel() for n, p in model.named_parameters() if ".encoder." in f".{n}" and p.ndim == 2)
     decoder = sum(p.numel() for n, p in model.named_parameters() if ".decoder." in f".{n}" and p.ndim == 2)
-    # The keys and values of the memory are made from source tokens.
+    # An approximation: the decoder's keys and values of the source are computed for source tokens.
     return 6.0 * (encoder * source + (decoder + output.weight.numel()) * target)
 
 
-def ceiling(device: torch.device, size: int) -> float:
-    """FLOP/s of a product of two large bf16 matrices, the best of ten."""
+def peak_matrix_rate(device: torch.device, size: int) -> float:
+    """Return the FLOP/s of a product of two large bf16 matrices, the best of ten measurements."""
     a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
     best = 0.0
     for _ in range(10):
         wait(device)
-        begin = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(10):
             a @ a
         wait(device)
-        best = max(best, 10 * 2 * size**3 / (time.perf_counter() - begin))
+        best = max(best, 10 * 2 * size**3 / (time.perf_counter() - start))
     return best
 
 
@@ -89,8 +91,8 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def updates_of(name: str, shape: peers.Shape, device: torch.device, *, compiled: bool) -> Callable[[Batch], None]:
-    """A function that makes one update."""
+def build_update(name: str, shape: peers.Shape, device: torch.device, *, compiled: bool) -> Callable[[Batch], None]:
+    """Return a function that trains a new model of the system on one batch."""
     torch.manual_seed(1)
     model, loss = peers.SYSTEMS[name](shape)
     model.to(device).train()
@@ -112,75 +114,76 @@ def updates_of(name: str, shape: peers.Shape, device: torch.device, *, compiled:
 
 
 def measure(name: str, arguments: argparse.Namespace, pairs: list[tuple[list[int], list[int]]]) -> dict[str, Any]:
-    """Both systems on one shape, in turns."""
+    """Measure both systems on one shape, in turns."""
     device = torch.device(arguments.device)
     shape = peers.shape_of(name, arguments.subwords)
     model, _ = peers.dragoman(shape)
-    contestants = {
-        (system, "compiled" if compiled else "plain"): updates_of(system, shape, device, compiled=compiled)
+    updates = {
+        (system, "compiled" if compiled else "plain"): build_update(system, shape, device, compiled=compiled)
         for system in ("Dragoman", "MarianMTModel")
         for compiled in ((True, False) if arguments.compile else (False,))
     }
-    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {key: [] for key in contestants}
-    peak = dict.fromkeys(contestants, 0.0)
+    rates: dict[tuple[str, str], list[tuple[float, float, float]]] = {key: [] for key in updates}
+    peak = dict.fromkeys(updates, 0.0)
     with closing(on_device(stream(pairs, arguments.batch_tokens), device)) as placed:
         for number in range(arguments.rounds + 1):
-            some = [batch for batch, _ in islice(placed, arguments.steps)]
-            source = sum(int(batch.source_mask.sum()) for batch in some)
-            target = sum(batch.target_tokens for batch in some)
-            for key, update in contestants.items():
+            round_batches = [batch for batch, _ in islice(placed, arguments.steps)]
+            source = sum(int(batch.source_mask.sum()) for batch in round_batches)
+            target = sum(batch.target_tokens for batch in round_batches)
+            for key, update in updates.items():
                 if device.type == "cuda":
                     torch.cuda.reset_peak_memory_stats()
                 wait(device)
-                begin = time.perf_counter()
-                for batch in some:
+                start = time.perf_counter()
+                for batch in round_batches:
                     update(batch)
                 wait(device)
-                seconds = time.perf_counter() - begin
+                seconds = time.perf_counter() - start
                 if device.type == "cuda":
                     peak[key] = torch.cuda.max_memory_allocated() / 2**30
-                if number > 0:  # the first round compiles
+                if number > 0:  # the first round is a warm-up, which includes compiling
                     done = flops(model, model.output, source, target)  # type: ignore[arg-type]
-                    found[key].append(((source + target) / seconds, target / seconds, done / seconds))
-    return {"found": found, "peak": peak}
+                    rates[key].append(((source + target) / seconds, target / seconds, done / seconds))
+    return {"rates": rates, "peak": peak}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("corpora", nargs="+")
-    parser.add_argument("--shapes", nargs="+", default=["base", "big"])
-    parser.add_argument("--subwords", type=int, default=37_000)
-    parser.add_argument("--batch-tokens", type=int, default=25_000)
+    parser.add_argument("corpora", nargs="+", help="training corpora")
+    parser.add_argument("--shapes", nargs="+", default=["base", "big"], help="presets that give the shapes")
+    parser.add_argument("--subwords", type=int, default=37_000, help="size of the vocabulary")
+    parser.add_argument("--batch-tokens", type=int, default=25_000, help="size of a batch in padded tokens")
     parser.add_argument("--steps", type=int, default=20, help="updates of each system in a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--no-compile", dest="compile", action="store_false")
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds")
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu")
+    parser.add_argument("--no-compile", dest="compile", action="store_false", help="measure without compiling only")
     arguments = parser.parse_args()
 
     device = torch.device(arguments.device)
     pairs = long_pairs(arguments.corpora, arguments.subwords)
-    most = ceiling(device, 8192 if device.type == "cuda" else 1024)
+    peak_rate = peak_matrix_rate(device, 8192 if device.type == "cuda" else 1024)
     where = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or "CPU"
     print(
-        f"{where}, ceiling {most / 1e12:.1f} TFLOP/s in bf16\ndragoman {__version__}, torch {torch.__version__}, "
+        f"{where}, peak matrix rate {peak_rate / 1e12:.1f} TFLOP/s in bf16\n"
+        f"dragoman {__version__}, torch {torch.__version__}, "
         f"transformers {transformers.__version__}, Python {platform.python_version()}\n"
         f"batches of {arguments.batch_tokens:,} tokens, {arguments.subwords:,} subwords"
     )
     print(
         f"{'shape':<7}{'system':<16}{'':<10}{'src+tgt/s':>11}{'lowest':>11}{'highest':>11}{'target/s':>11}"
-        f"{'of ceiling':>11}{'peak GiB':>9}"
+        f"{'of peak':>11}{'peak GiB':>9}"
     )
     report: dict[str, Any] = {}
     for name in arguments.shapes:
         measured = measure(name, arguments, pairs)
         best: dict[str, float] = {}
-        for key, rounds in measured["found"].items():
+        for key, rounds in measured["rates"].items():
             both, target, done = (statistics.median(values) for values in zip(*rounds, strict=True))
             best[key[0]] = max(best.get(key[0], 0.0), both)
-            rates = [rate for rate, *_ in rounds]
+            totals = [total for total, *_ in rounds]
             print(
-                f"{name:<7}{key[0]:<16}{key[1]:<10}{both:>11,.0f}{min(rates):>11,.0f}{max(rates):>11,.0f}"
-                f"{target:>11,.0f}{done / most:>11.0%}{measured['peak'][key]:>9.1f}"
+                f"{name:<7}{key[0]:<16}{key[1]:<10}{both:>11,.0f}{min(totals):>11,.0f}{max(totals):>11,.0f}"
+                f"{target:>11,.0f}{done / peak_rate:>11.0%}{measured['peak'][key]:>9.1f}"
             )
         report[name] = {
             "ratio_to_peer": round(best["Dragoman"] / best["MarianMTModel"], 2),
@@ -189,7 +192,9 @@ def main() -> None:
         if name in PAPER_UPDATES:
             hours = PAPER_UPDATES[name] * PAPER_TOKENS / best["Dragoman"] / 3600
             report[name]["hours_for_the_papers_run"] = round(hours, 2)
-            print(f"{name}: the paper's {PAPER_UPDATES[name]:,} updates would take {hours:.1f} hours at this rate")
+            print(
+                f"{name}: {PAPER_UPDATES[name]:,} updates, as in the paper, would take {hours:.1f} hours at this rate"
+            )
     ratio = min(shape["ratio_to_peer"] for shape in report.values())
     print(json.dumps({"ratio_to_peer": ratio, "device": where, **report}))
 

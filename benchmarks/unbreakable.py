@@ -1,11 +1,11 @@
-"""Kill training with -9 at random moments, in checkpoint writing above all, and see that nothing is lost.
+"""Kill training with SIGKILL at random moments, and check that the resumed run equals an uninterrupted one.
 
     python benchmarks/unbreakable.py --kills 200
 
-Each time: a new run of a tiny model in a process of its own, killed once, then given the same command again. It must go
-on by itself, and end with the weights, the optimizer's state and the log of a run that nobody disturbed, bit for bit.
-The process is forked from this one, which spares the import of torch 400 times; all else is `dragoman train`. Every
-second kill comes while a checkpoint is being written. The last line is JSON, the share of good ends first.
+Each time, a new run of a tiny model in a separate process is killed once, and the same command is started again. It
+must resume, and end with the same weights, optimizer state and log as an uninterrupted run, bit for bit. The process is
+forked from this one, which avoids importing torch 400 times; otherwise it is `dragoman train`. Every second kill comes
+while a checkpoint is written. The last line is JSON and begins with the share of runs that end equal.
 """
 
 import argparse
@@ -58,8 +58,8 @@ def write_corpus(path: Path) -> None:
     path.write_text("".join(f"{a} and {b}\t{b} und {a}\n" for a, b in zip(words[::2], words[1::2], strict=True)))
 
 
-def life(corpus: Path, out: Path, writing: int) -> int:
-    """Train in a forked process; returns its number. It writes a byte to the pipe when it begins to save."""
+def start_training(corpus: Path, out: Path, pipe: int) -> int:
+    """Train in a forked process and return its id. It writes a byte to `pipe` before it saves a checkpoint."""
     child = os.fork()
     if child:
         return child
@@ -67,7 +67,7 @@ def life(corpus: Path, out: Path, writing: int) -> int:
     try:
         with (
             (out.parent / "output").open("a") as output,
-            mock.patch.object(progress, "save_checkpoint", announced(writing)),
+            mock.patch.object(progress, "save_checkpoint", announce_saves(pipe)),
         ):
             train([str(corpus)], out, settings=SETTINGS, console=Console(file=output))
         status = 0
@@ -77,15 +77,18 @@ def life(corpus: Path, out: Path, writing: int) -> int:
         os._exit(status)
 
 
-def announced(writing: int) -> Callable[..., Path]:
+def announce_saves(pipe: int) -> Callable[..., Path]:
+    """Return `save_checkpoint` that first writes a byte to `pipe`."""
+
     def save(*arguments: Any) -> Path:
-        os.write(writing, b"s")
+        os.write(pipe, b"s")
         return save_checkpoint(*arguments)
 
     return save
 
 
 def drain(pipe: int) -> None:
+    """Read and discard everything that is in the pipe."""
     os.set_blocking(pipe, False)
     with suppress(BlockingIOError):
         while os.read(pipe, 1000):
@@ -93,12 +96,13 @@ def drain(pipe: int) -> None:
     os.set_blocking(pipe, True)
 
 
-def ended(child: int) -> int:
+def wait_for(child: int) -> int:
+    """Wait until a process ends and return its exit code."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def fingerprint(out: Path) -> dict[str, str]:
-    """A digest of everything that must be the same; times, of which the log and the position speak, are not."""
+    """Return digests of everything that must be equal; times are left out."""
     digests = {}
     for path in sorted(out.rglob("*")):
         if path.suffix == ".safetensors" or path.name == "tokenizer.model":
@@ -110,29 +114,29 @@ def fingerprint(out: Path) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=200, help="number of runs to kill")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the moments")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     moments = random.Random(arguments.seed)
     outcomes: Counter[str] = Counter()
     where: Counter[str] = Counter()
-    begin = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         corpus = directory / "corpus.tsv"
         write_corpus(corpus)
         reading, writing = os.pipe()
-        started = time.monotonic()
-        assert ended(life(corpus, directory / "whole", writing)) == 0
-        seconds = time.monotonic() - started
+        run_start = time.monotonic()
+        assert wait_for(start_training(corpus, directory / "whole", writing)) == 0
+        seconds = time.monotonic() - run_start
         saves = len(os.read(reading, 1000))
         expected = fingerprint(directory / "whole")
         out = directory / "broken"
         for number in track(range(arguments.kills), "killing"):
             while True:
                 shutil.rmtree(out, ignore_errors=True)
-                child = life(corpus, out, writing)
+                child = start_training(corpus, out, writing)
                 if number % 2:
                     for _ in range(1 + moments.randrange(saves)):
                         os.read(reading, 1)
@@ -140,23 +144,35 @@ def main() -> None:
                 else:
                     time.sleep(moments.uniform(0, seconds))
                 os.kill(child, signal.SIGKILL)
-                killed = ended(child) == -signal.SIGKILL
+                killed = wait_for(child) == -signal.SIGKILL
                 drain(reading)
                 if killed:
-                    break  # or it had ended before
+                    break  # otherwise the run ended before the kill: try again
             half_written = any(out.glob("run/checkpoints/.tmp*"))
             where["a checkpoint half written" if half_written else "elsewhere"] += 1
-            code = ended(life(corpus, out, writing))
-            found = fingerprint(out) if code == 0 else {}
-            differing = [name for name in expected.keys() | found.keys() if found.get(name) != expected.get(name)]
-            outcomes[f"different: {sorted(differing)[0]} (exit code {code})" if differing else "as undisturbed"] += 1
+            code = wait_for(start_training(corpus, out, writing))
+            actual = fingerprint(out) if code == 0 else {}
+            differing = [name for name in expected.keys() | actual.keys() if actual.get(name) != expected.get(name)]
+            outcomes[
+                f"different: {sorted(differing)[0]} (exit code {code})"
+                if differing
+                else "equal to the uninterrupted run"
+            ] += 1
             drain(reading)
     print(f"dragoman {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
-    print(f"an undisturbed run: {seconds:.1f} s, {saves} checkpoints; all: {time.monotonic() - begin:.0f} s")
+    print(f"uninterrupted run: {seconds:.1f} s, {saves} checkpoints; total: {time.monotonic() - start:.0f} s")
     for counter in (where, outcomes):
-        for what, count in counter.most_common():
-            print(f"{count:>6}  {what}")
-    print(json.dumps({"good_ends": outcomes["as undisturbed"] / arguments.kills, "kills": arguments.kills, **where}))
+        for outcome, count in counter.most_common():
+            print(f"{count:>6}  {outcome}")
+    print(
+        json.dumps(
+            {
+                "good_ends": outcomes["equal to the uninterrupted run"] / arguments.kills,
+                "kills": arguments.kills,
+                **where,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
