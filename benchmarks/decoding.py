@@ -72,13 +72,13 @@ def ctranslate2(directory: Path, source: Path, translators: int, threads: int) -
     end = processor.id_to_piece(processor.eos_id())
 
     def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
-        pieces = [[*line, end] for line in processor.encode(list(lines), out_type=str)]
+        subwords = [[*line, end] for line in processor.encode(list(lines), out_type=str)]
         results = translator.translate_batch(
-            pieces,
+            subwords,
             beam_size=beam,
             max_batch_size=batch,
             length_penalty=1.0,
-            max_decoding_length=MAX_LENGTH_OFFSET + max(map(len, pieces)),
+            max_decoding_length=MAX_LENGTH_OFFSET + max(map(len, subwords)),
             return_scores=True,
         )
         texts = processor.decode([result.hypotheses[0] for result in results])
@@ -99,13 +99,13 @@ def hugging_face(directory: Path, precision: str) -> Translate:
         model = model.to(torch.bfloat16)
 
     def translate(lines: Sequence[str], beam: int, batch: int) -> tuple[list[str], Callable[[], int]]:
-        pieces = [[*ids, processor.eos_id()] for ids in processor.encode(list(lines))]
-        order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i]))
-        texts, tokens = [""] * len(pieces), 0
+        subwords = [[*ids, processor.eos_id()] for ids in processor.encode(list(lines))]
+        order = sorted(range(len(subwords)), key=lambda i: -len(subwords[i]))
+        texts, tokens = [""] * len(subwords), 0
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
-            longest = max(len(pieces[i]) for i in rows)
-            ids = torch.tensor([pieces[i] + [processor.pad_id()] * (longest - len(pieces[i])) for i in rows])
+            longest = max(len(subwords[i]) for i in rows)
+            ids = torch.tensor([subwords[i] + [processor.pad_id()] * (longest - len(subwords[i])) for i in rows])
             with torch.inference_mode():
                 output = model.generate(
                     input_ids=ids,
@@ -324,8 +324,8 @@ print(translator.translate(["Turn off the light."])[0].text)
 import ctranslate2, sentencepiece
 processor = sentencepiece.SentencePieceProcessor(model_file={model!r} + "/tokenizer.model")
 translator = ctranslate2.Translator({exported!r} + "/" + {precision!r}, device="cpu")
-pieces = processor.encode("Turn off the light.", out_type=str) + ["</s>"]
-print(processor.decode(translator.translate_batch([pieces])[0].hypotheses[0]))
+subwords = processor.encode("Turn off the light.", out_type=str) + ["</s>"]
+print(processor.decode(translator.translate_batch([subwords])[0].hypotheses[0]))
 """,
 }
 
