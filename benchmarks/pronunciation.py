@@ -88,9 +88,7 @@ def main() -> None:
     )
     print(f"{last}: {seen_wrong:.1f} % of {len(seen):,} training words wrong")
     wrong = {
-        result.system: result.value
-        for result in comparison_table.results
-        if result.metric == "sequence error rate"
+        result.system: result.value for result in comparison_table.results if result.metric == "sequence error rate"
     }
     print(
         json.dumps(

@@ -9,7 +9,7 @@ import pytest
 from dragoman import cli
 from dragoman.cli.evaluate import Evaluate
 from dragoman.cli.train import Train
-from dragoman.run.config import resolve_without_corpus, read_settings
+from dragoman.run.config import read_settings, resolve_without_corpus
 from dragoman.settings import load_toml
 from tests.support.paths import REPOSITORY
 
