@@ -1,5 +1,6 @@
 # make demo            a translator from real data in minutes      (PAIR=en-de, en-fr, zh-en; MINUTES=5)
 # make test            every check and test
+# make docs            the documentation site in build/site; warnings are errors
 # make sanitize        the compiled engine's tests under gcc's address, undefined and thread sanitizers
 # make wheel           dist/: an sdist, and a wheel for Linux on x86-64 with glibc 2.17 or newer; both installed and tried
 # make install         the virtual environment alone
@@ -23,7 +24,7 @@ TARGET := -target x86_64-linux-gnu.2.17
 # The same commit gives the same wheel.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 
-.PHONY: demo test check unit sanitize wheel install clean
+.PHONY: demo test check unit docs sanitize wheel install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dragoman corpus fetch home-assistant --pair $(PAIR) --out corpora
@@ -47,6 +48,10 @@ check: $(VENV)/.tested
 
 unit: $(VENV)/.tested
 	$(BIN)/python -m pytest
+
+docs: $(VENV)/.documented
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site/index.html"
 
 sanitize: $(VENV)/.tested
 	$(BIN)/python tests/sanitize.py
@@ -80,6 +85,10 @@ $(VENV)/.installed: $(VENV)/bin/pip pyproject.toml setup.py $(wildcard src/drago
 
 $(VENV)/.tested: $(VENV)/.installed
 	@$(PIP) install --quiet --editable ".[test]"
+	@touch $@
+
+$(VENV)/.documented: $(VENV)/.installed
+	@$(PIP) install --quiet --editable ".[docs]"
 	@touch $@
 
 clean:

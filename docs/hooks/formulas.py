@@ -1,0 +1,60 @@
+"""Formulas between dollar signs, as MathML: browsers display it without scripts, fonts or a network."""
+
+import re
+from xml.etree.ElementTree import Element
+
+from latex2mathml.converter import convert
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.inlinepatterns import InlineProcessor
+from mkdocs.config.defaults import MkDocsConfig
+
+# $$…$$, which may span lines, or $…$ without space inside its ends, as on code hosts.
+FORMULA = r"\$\$(?P<block>[^$]+)\$\$|(?<![\w\\$])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$])?)\$(?![\w$])"
+# After code in backticks (190), before escapes (180): a formula has backslashes of its own.
+PRIORITY = 185
+LETTERS = re.compile(r'(?:<mi mathvariant="normal">[A-Za-z]</mi>){2,}')
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Recognize formulas on every page."""
+    # Markdown accepts the name of an extension or an extension.
+    config.markdown_extensions.append(FormulaExtension())  # type: ignore[arg-type]
+    return config
+
+
+def mathml(formula: str, *, block: bool) -> str:
+    """Return a LaTeX formula as a MathML element.
+
+    Raises:
+        ValueError: when it cannot be converted.
+    """
+    try:
+        converted = convert(formula.strip(), display="block" if block else "inline")
+    except Exception as error:
+        raise ValueError(f"formula {formula!r}: {error!r}") from error
+    # One element for each word, so that "softmax" can be searched and is read as a word.
+    return LETTERS.sub(lambda word: f"<mi>{re.sub('<[^>]*>', '', word[0])}</mi>", converted)
+
+
+class FormulaExtension(Extension):
+    """Markdown extension that recognizes formulas."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        """Register the pattern."""
+        md.inlinePatterns.register(Formula(FORMULA, md), "formula", PRIORITY)
+
+
+class Formula(InlineProcessor):
+    """Replaces a formula by its MathML."""
+
+    def handleMatch(  # type: ignore[override] # its base class returns less than Markdown accepts
+        self, m: re.Match[str], data: str
+    ) -> tuple[Element | str, int, int]:
+        """Return the element, and where the formula begins and ends in `data`."""
+        block = m["block"] is not None
+        element = mathml(m["block"] if block else m["inline"], block=block)
+        if block:
+            # A wide formula scrolls inside this, on a narrow screen.
+            element = f'<span class="formula">{element}</span>'
+        return self.md.htmlStash.store(element), m.start(0), m.end(0)
