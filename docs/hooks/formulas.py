@@ -52,9 +52,25 @@ class Formula(InlineProcessor):
         self, m: re.Match[str], data: str
     ) -> tuple[Element | str, int, int]:
         """Return the element, and where the formula begins and ends in `data`."""
-        block = m["block"] is not None
-        element = mathml(m["block"] if block else m["inline"], block=block)
-        if block:
-            # A wide formula scrolls inside this, on a narrow screen.
-            element = f'<span class="formula">{element}</span>'
+        if m["block"] is None:
+            element = mathml(m["inline"], block=False)
+        else:
+            # On a narrow screen, the equations of a line wrap; one that is too wide scrolls.
+            equations = "".join(f"<span>{mathml(equation, block=True)}</span>" for equation in split(m["block"]))
+            element = f'<span class="formula">{equations}</span>'
         return self.md.htmlStash.store(element), m.start(0), m.end(0)
+
+
+def split(formula: str) -> list[str]:
+    r"""Return the equations of a line, which \quad or \qquad separates outside braces and environments."""
+    if r"\begin" in formula:
+        return [formula]
+    equations, depth = [""], 0
+    for part in re.split(r"(\\[{}]|[{}]|\\q?quad\b)", formula):
+        if part in ("{", "}"):
+            depth += 1 if part == "{" else -1
+        if depth == 0 and part in (r"\quad", r"\qquad"):
+            equations.append("")
+        else:
+            equations[-1] += part
+    return [equation for equation in equations if equation.strip()]

@@ -66,6 +66,7 @@ def test_nothing_is_loaded_from_a_network(site: Path) -> None:
 def test_formulas_are_mathml(site: Path) -> None:
     page = (site / "formulas.html").read_text(encoding="utf-8")
     assert page.count("<math") > 20
+    assert page.count('class="formula"') > 1
     assert "<mi>softmax</mi>" in page
     for path in site.rglob("*.html"):
         text = re.sub(r"<(code|script|pre)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -19,6 +19,8 @@ PAGES = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md", "recipes/README.md")),
     *sorted(path for path in (REPOSITORY / "docs").rglob("*.md") if path.name != "history.md"),
 ]
+# Words in capitals that stand for a value of an option.
+PLACEHOLDERS = {"MODEL": "transformer", "RATE": "0.001"}
 FENCED = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:^(?: {4}).*\n)+", re.MULTILINE)
 NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
@@ -50,7 +52,9 @@ def dragoman_commands(text: str) -> Iterator[list[str]]:
             while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
                 words = words[1:]
             if words and words[0].removeprefix(".venv/bin/") == "dragoman" and words[1:]:
-                yield words[1:]
+                yield [
+                    re.sub(r"\b[A-Z]+\b", lambda word: PLACEHOLDERS.get(word[0], word[0]), word) for word in words[1:]
+                ]
 
 
 @pytest.mark.parametrize("name", NAMES)
