@@ -13,7 +13,11 @@ from mkdocs.config.defaults import MkDocsConfig
 FORMULA = r"\$\$(?P<block>[^$]+)\$\$|(?<![\w\\$])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$])?)\$(?![\w$])"
 # After code in backticks (190), before escapes (180): a formula has backslashes of its own.
 PRIORITY = 185
+# Environments that latex2mathml does not implement, and equal ones that it does.
+ENVIRONMENTS = {"{aligned}": "{align*}", "{gathered}": "{align*}"}
 LETTERS = re.compile(r'(?:<mi mathvariant="normal">[A-Za-z]</mi>){2,}')
+# A function before an argument without parentheses, as in cos x.
+FUNCTION = re.compile(r"(<mi>(?:arg|cos|exp|log|max|min|sin|tanh)</mi>)(?=<m(?:i|n|sub|sup|subsup|row)\b)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -29,12 +33,19 @@ def mathml(formula: str, *, block: bool) -> str:
     Raises:
         ValueError: when it cannot be converted.
     """
+    latex = formula.strip()
+    for environment, equivalent in ENVIRONMENTS.items():
+        latex = latex.replace(environment, equivalent)
     try:
-        converted = convert(formula.strip(), display="block" if block else "inline")
+        converted = convert(latex, display="block" if block else "inline")
     except Exception as error:
         raise ValueError(f"formula {formula!r}: {error!r}") from error
+    # Unknown commands and stray column marks are passed through.
+    if "\\" in converted or ">&<" in converted:
+        raise ValueError(f"formula {formula!r} has a command that latex2mathml does not know: {converted}")
     # One element for each word, so that "softmax" can be searched and is read as a word.
-    return LETTERS.sub(lambda word: f"<mi>{re.sub('<[^>]*>', '', word[0])}</mi>", converted)
+    converted = LETTERS.sub(lambda word: f"<mi>{re.sub('<[^>]*>', '', word[0])}</mi>", converted)
+    return FUNCTION.sub(r'\1<mspace width="0.17em"/>', converted)
 
 
 class FormulaExtension(Extension):
@@ -62,14 +73,14 @@ class Formula(InlineProcessor):
 
 
 def split(formula: str) -> list[str]:
-    r"""Return the equations of a line, which \quad or \qquad separates outside braces and environments."""
+    r"""Return the equations of a line, separated by a comma with \quad or \qquad outside braces and environments."""
     if r"\begin" in formula:
         return [formula]
     equations, depth = [""], 0
     for part in re.split(r"(\\[{}]|[{}]|\\q?quad\b)", formula):
         if part in ("{", "}"):
             depth += 1 if part == "{" else -1
-        if depth == 0 and part in (r"\quad", r"\qquad"):
+        if depth == 0 and part in (r"\quad", r"\qquad") and equations[-1].rstrip().endswith(","):
             equations.append("")
         else:
             equations[-1] += part
