@@ -73,14 +73,15 @@ class Formula(InlineProcessor):
 
 
 def split(formula: str) -> list[str]:
-    r"""Return the equations of a line, separated by a comma with \quad or \qquad outside braces and environments."""
+    r"""Return the equations of a line: \qquad separates them, and \quad after a comma, outside braces and environments."""
     if r"\begin" in formula:
         return [formula]
     equations, depth = [""], 0
     for part in re.split(r"(\\[{}]|[{}]|\\q?quad\b)", formula):
         if part in ("{", "}"):
             depth += 1 if part == "{" else -1
-        if depth == 0 and part in (r"\quad", r"\qquad") and equations[-1].rstrip().endswith(","):
+        after_comma = equations[-1].rstrip().endswith(",")
+        if depth == 0 and (part == r"\qquad" or (part == r"\quad" and after_comma)):
             equations.append("")
         else:
             equations[-1] += part
