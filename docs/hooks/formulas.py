@@ -73,7 +73,7 @@ class Formula(InlineProcessor):
 
 
 def split(formula: str) -> list[str]:
-    r"""Return the equations of a line: \qquad separates them, and \quad after a comma, outside braces and environments."""
+    r"""Return the equations of a line: \qquad separates them, and \quad after a comma, unless they are in braces."""
     if r"\begin" in formula:
         return [formula]
     equations, depth = [""], 0

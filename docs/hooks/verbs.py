@@ -3,6 +3,7 @@
 import contextlib
 import html
 import io
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ parallel files joined by a comma, each also compressed as `.gz` or `.zst`.
 Exit status: 0 for success, 1 for a failure such as a full disk, 2 for a mistake in the arguments or in the input, and
 128 plus the number of the signal after an interruption (130 for Ctrl-C).
 """
-# A wider help text has its boxes side by side.
-WIDTH = 100
+# In columns; wider help texts have their boxes side by side. Lines are also broken within words such as "a.en,a.de":
+# only a space that is there at every width separates two words.
+WIDTHS = (129, 115, 101)
 TITLE = re.compile(r"^╭─ (?P<title>.*?) ─*╮$")
 
 
@@ -57,10 +59,33 @@ class Group:
             name, _, description = re.sub(r"  +", "\t", line, count=1).partition("\t")
             self.arguments.append((name, description))
 
+    def join_words(self, other: "Group") -> None:
+        """Remove the spaces that `other`, the same group at another width, does not have."""
+        self.introduction = common(self.introduction, other.introduction)
+        pairs = zip(self.arguments, other.arguments, strict=True)
+        self.arguments = [(name, common(mine, theirs)) for (name, mine), (_, theirs) in pairs]
+
+
+def common(first: str, second: str) -> str:
+    """Return the text of both, which differ in spaces only, with the spaces that both have.
+
+    Raises:
+        ValueError: when they differ otherwise.
+    """
+    letters, ends = first.replace(" ", ""), word_ends(first) & word_ends(second)
+    if letters != second.replace(" ", ""):
+        raise ValueError(f"help texts differ: {first!r}, {second!r}")
+    return "".join(letter + " " * (end in ends) for end, letter in enumerate(letters, 1)).rstrip()
+
+
+def word_ends(text: str) -> set[int]:
+    """Return the number of letters before the end of each word."""
+    return set(itertools.accumulate(map(len, text.split())))
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the page."""
-    sections = [section(verb, parse(help_of(*verb.split()))) for verb in verbs()]
+    sections = [section(verb, read_help(verb)) for verb in verbs()]
     files.append(File.generated(config, PAGE, content="\n".join([INTRODUCTION, *sections])))
     return files
 
@@ -71,19 +96,28 @@ def verbs() -> Iterator[str]:
 
     for name in VERBS:
         yield name
-        actions = re.search(r"\{([\w,-]+)\}$", parse(help_of(name)).usage)
+        actions = re.search(r"\{([\w,-]+)\}$", parse(help_of(name, WIDTHS[0])).usage)
         if actions:
             yield from (f"{name} {action}" for action in actions[1].split(","))
 
 
-def help_of(*words: str) -> str:
-    """Return what the command line prints for these words and --help."""
+def read_help(verb: str) -> HelpText:
+    """Return the help text of a verb, with words as they are in the code."""
+    first, *others = (parse(help_of(verb, width)) for width in WIDTHS)
+    for number, group in enumerate(first.groups):
+        for other in others:
+            group.join_words(other.groups[number])
+    return first
+
+
+def help_of(verb: str, width: int) -> str:
+    """Return what the command line prints for a verb and --help."""
     from dragoman.cli import run
 
     # Boxes are drawn in an encoding that has them.
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    environment = {"COLUMNS": str(WIDTH), "NO_COLOR": "1"}
-    arguments = [*words, "--help"]
+    environment = {"COLUMNS": str(width), "NO_COLOR": "1"}
+    arguments = [*verb.split(), "--help"]
     with (
         patch.dict(os.environ, environment),
         patch("sys.argv", ["dragoman", *arguments]),
