@@ -32,10 +32,10 @@ demo: $(VENV)/.installed
 		--minutes $(MINUTES) --source-language $(firstword $(LANGUAGES)) --target-language $(lastword $(LANGUAGES))
 	$(BIN)/dragoman evaluate $(MODEL) $(CORPUS)/test.tsv --examples 10
 	@echo
-	@echo "Your model lies in $(MODEL); its learning curves are $(MODEL)/run/curves.png. Next:"
+	@echo "The model is in $(MODEL), its learning curves in $(MODEL)/run/curves.png. Next:"
 	@echo "  $(BIN)/dragoman translate $(MODEL) FILE              # a text, line by line"
 	@echo "  $(BIN)/dragoman train YOURS.tsv --out models/mine    # on your own translations"
-	@echo "  $(BIN)/dragoman doctor                               # what this machine has"
+	@echo "  $(BIN)/dragoman doctor                               # what this machine has and can do"
 
 test: check unit
 
