@@ -4,6 +4,7 @@ import sys
 
 from dragoman.interrupts import Interrupts
 from dragoman.streams import break_output_off, open_standard_streams
+from dragoman.threads import limit_openmp
 
 
 def main() -> None:
@@ -11,6 +12,8 @@ def main() -> None:
     interrupts = Interrupts()
     interrupts.install()
     open_standard_streams()
+    # OpenMP reads its environment once, when torch is loaded.
+    limit_openmp()
     from dragoman.cli import log_as_messages, run
 
     log_as_messages()

@@ -2,7 +2,6 @@
 
 import html
 import io
-import os
 import platform
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -18,6 +17,7 @@ from dragoman.comparison.compare import Comparison
 from dragoman.comparison.trial import Point, TrialResult
 from dragoman.files import write_atomically
 from dragoman.printing import printable
+from dragoman.threads import available_cpus
 
 # A palette that is also distinguishable with colour blindness (Okabe and Ito 2008). In greyscale, the markers differ.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -66,7 +66,7 @@ def conditions(comparison: Comparison) -> list[str]:
         if test
         else "on the validation pairs, by which the weights were also selected: use --test for unbiased metrics"
     )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = available_cpus()
     return [
         f"Trained on {corpora}; test BLEU and chrF {where}, with a beam of 4 ({comparison.by_time[0].signature}).",
         "All variants use the tokenizer, the order of batches and the optimizer of the first variant. Each is trained "

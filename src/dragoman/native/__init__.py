@@ -1,7 +1,6 @@
 """The native engine: its builds for this processor, and the models that it supports."""
 
 import importlib
-import os
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
@@ -9,6 +8,7 @@ from typing import Literal
 from dragoman.models.config import ModelConfig
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.registry import architecture_of
+from dragoman.threads import available_cpus
 
 Precision = Literal["fp32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")
@@ -69,7 +69,7 @@ def unsupported_reason(config: ModelConfig) -> str | None:
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return available_cpus()
 
 
 def _runs_here(name: str) -> bool:

@@ -1,7 +1,6 @@
 """Preparation of a run: clean text on disk, a tokenizer, and a prepared corpus."""
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from dragoman.files import atomic_directory
 from dragoman.run.config import DataConfig, RunConfig
 from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer, train_tokenizer
+from dragoman.threads import available_cpus
 
 TRAINING_TEXT, VALIDATION_TEXT = "training.jsonl", "validation.jsonl"
 # Different sources that an error message counts up to.
@@ -140,7 +140,7 @@ def build_corpus(
         SettingsError: if every pair is longer than data.max_length.
     """
     pairs = _progress(read_clean_text(text.training), "preparing", console, text.training_pairs)
-    corpus = prepare(pairs, tokenizer, directory, max_tokens=config.data.max_length, workers=os.cpu_count() or 1)
+    corpus = prepare(pairs, tokenizer, directory, max_tokens=config.data.max_length, workers=available_cpus())
     if len(corpus) == 0:
         raise SettingsError(
             f"all {text.training_pairs} pairs are longer than data.max_length = "

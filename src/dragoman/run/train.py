@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.summary import start_summary
 from dragoman.run.validator import SCORES, Validator
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.threads import SpinControl
 from dragoman.training.compiling import compile_layers
 from dragoman.training.display import Display
 from dragoman.training.loop import Trainer
@@ -156,7 +157,8 @@ def _train(plan: Plan, out: Path, console: Console) -> Outcome:
             save_best=_best_model_writer(plan, out, tokenizer, parameters),
             observers=observers,
         )
-        with _draw_curves_at_end(run), deterministic_algorithms(config.training.deterministic):
+        waiting = SpinControl(trainer.reporter.warn).watching() if device.type == "cpu" else nullcontext()
+        with _draw_curves_at_end(run), deterministic_algorithms(config.training.deterministic), waiting:
             return trainer.run()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from dragoman.search.results import Hypothesis, Piece, Score, require_outputs
 from dragoman.search.sampling import greedy_search, sample
 from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
+from dragoman.threads import SpinControl
 
 
 class TorchBackend:
@@ -36,6 +38,7 @@ class TorchBackend:
         check_batch_tokens(batch_tokens)
         self.batch_tokens = batch_tokens
         self._model = model
+        self._spin_control = SpinControl()
 
     @classmethod
     def from_models(cls, models: Sequence[Seq2Seq], *, batch_tokens: int = DEFAULT_BATCH_TOKENS) -> Self:
@@ -87,6 +90,12 @@ class TorchBackend:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
     ) -> list[Score]:
         """Return the score of each target given its source, in the order of the pairs."""
+        with self._watching():
+            return self._score(sources, targets, length_penalty)
+
+    def _score(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
+    ) -> list[Score]:
         scores: dict[int, Score] = {}
         for rows in self.batches(sources, targets, width=1):
             batch = collate([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)
@@ -128,12 +137,15 @@ class TorchBackend:
     ) -> list[list[Hypothesis]]:
         width = sampling.samples if sampling else config.beam
         hypotheses: dict[int, list[Hypothesis]] = {}
-        with inference(self._model.models):
+        with inference(self._model.models), self._watching():
             sources, prefixes = [row.source for row in inputs], [row.prefix for row in inputs]
             for rows in self.batches(sources, prefixes, width):
                 outputs = self._search_batch([inputs[i] for i in rows], config, sampling)
                 hypotheses.update(zip(rows, outputs, strict=True))
         return require_outputs([hypotheses[i] for i in range(len(inputs))])
+
+    def _watching(self) -> AbstractContextManager[None]:
+        return self._spin_control.watching() if self.device.type == "cpu" else nullcontext()
 
     def _search_batch(
         self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
