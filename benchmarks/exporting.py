@@ -31,8 +31,8 @@ def weights_of(directory: Path) -> dict[str, Any]:
         return {name: weights.read(name) for name in weights.names}
 
 
-def to_ctranslate2(directory: Path, out: Path, quantization: str | None) -> None:
-    """Write a CTranslate2 model to `out`."""
+def to_ctranslate2(directory: Path, out: Path, quantization: str | None, tokens: list[str] | None = None) -> None:
+    """Write a CTranslate2 model; `tokens` are its vocabulary, by default the subwords of the model's tokenizer."""
     config, weights = load_description(directory).model, weights_of(directory)
     assert isinstance(config, TransformerConfig)
     spec = transformer_spec.TransformerSpec.from_config(
@@ -82,7 +82,7 @@ def to_ctranslate2(directory: Path, out: Path, quantization: str | None) -> None
         linear(layer.attention.linear[2], f"{source}.output")
         norm(layer.attention.layer_norm, f"{name}.memory_residual.norm")
         network(layer.ffn, name)
-    tokens = pieces_of(directory)
+    tokens = tokens or pieces_of(directory)
     spec.register_source_vocabulary(tokens)
     spec.register_target_vocabulary(tokens)
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = tokens[BOS], tokens[EOS], tokens[1]

@@ -19,7 +19,7 @@ BUSY_MESSAGE = (
 # Seconds between samples, and seconds of demand (of all threads together) after which to judge them.
 _INTERVAL, _WINDOW = 0.25, 0.5
 # Threads that are ready but wait for a core, on average: more means busy, and less for CALM_WINDOWS means quiet again.
-_BUSY, _QUIET, _CALM_WINDOWS = 0.3, 0.15, 5
+_BUSY, _QUIET, _CALM_WINDOWS = 0.3, 0.15, 3
 
 
 def available_cpus() -> int:

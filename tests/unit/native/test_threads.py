@@ -3,6 +3,7 @@
 `make sanitize` runs this file to detect data races, so its models are small.
 """
 
+import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,19 @@ def test_threads_that_share_products_give_the_same_result(tmp_path: Path, precis
     inputs = search_inputs(sentences(2))
     alone = native_backend(tmp_path, config, precision, threads=1).search(inputs, SHORT)
     assert native_backend(tmp_path, config, precision, threads=6, shared_bytes=0).search(inputs, SHORT) == alone
+
+
+def test_threads_that_share_products_on_a_single_core_give_the_same_result(tmp_path: Path) -> None:
+    """A waiting thread yields the core to the thread for which it waits."""
+    config = write_model(tmp_path, {"d_model": 128, "target_vocabulary": 700, "tied_embeddings": "none"})
+    inputs = search_inputs(sentences(1))
+    alone = native_backend(tmp_path, config, threads=1).search(inputs, SHORT)
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cpus)})
+    try:
+        assert native_backend(tmp_path, config, threads=8, shared_bytes=0).search(inputs, SHORT) == alone
+    finally:
+        os.sched_setaffinity(0, cpus)
 
 
 def test_one_backend_can_be_used_by_several_python_threads(tmp_path: Path) -> None:
