@@ -114,7 +114,7 @@ def sentences() -> list[list[int]]:
 def dragoman_search(engine: str, model: Path, batch: bool) -> Work:
     from dragoman.models.description import load_description
     from dragoman.search.config import SearchConfig
-    from dragoman.search.results import Piece
+    from dragoman.search.results import SearchInput
 
     backend: Any
     if engine == "native":
@@ -129,7 +129,7 @@ def dragoman_search(engine: str, model: Path, batch: bool) -> Work:
 
         backend = TorchBackend.from_models([load_model(model)])
     search = SearchConfig(beam=BEAM, max_length_factor=0, max_length_offset=OUTPUT, min_length_offset=OUTPUT)
-    return in_turn(lambda rows: backend.search([Piece(row, []) for row in rows], search), batch)
+    return in_turn(lambda rows: backend.search([SearchInput(row, []) for row in rows], search), batch)
 
 
 def ctranslate2_search(model: Path, batch: bool) -> Work:
@@ -321,12 +321,13 @@ def main() -> None:
     print(f"{', '.join(versions)}\n{processor()}, {CORES} cores, {torch.get_num_threads()} threads of torch")
     print(f"target tokens per second, median (lowest to highest of {arguments.rounds}), and the ratio to quiet")
     ratios: dict[str, dict[str, float]] = {}
-    for (task, name), measured in rates.items():
+    for system, measured in rates.items():
+        title = ": ".join(system)
         quiet = statistics.median(measured["quiet"])
-        ratios[f"{task}: {name}"] = {
+        ratios[title] = {
             condition: round(statistics.median(values) / quiet, 2) for condition, values in measured.items()
         }
-        print(f"{task}: {name}")
+        print(title)
         for condition, values in measured.items():
             median = statistics.median(values)
             print(

@@ -42,7 +42,7 @@ from tests.support.hostile.bases import COMPILED, write_bases
 from tests.support.hostile.cases import KINDS, Case, make_case, read_bases
 from tests.support.hostile.folder import Files, write_folder
 from tests.support.hostile.trial import OUTCOMES, TROUBLE, Result, Running, finish, judged, run_one, start
-from tests.support.hostile.verbs import NEED_COMPILED, VERBS, verbs_for, warm_up
+from tests.support.hostile.verbs import NEED_NATIVE, VERBS, verbs_for, warm_up
 
 # Memory allowed beyond that of the undamaged directory: variation of the interpreter; longer text and wider beams.
 ALLOWANCE, ALLOWANCE_OF_SEARCH = 16 << 20, 256 << 20
@@ -67,7 +67,7 @@ def undamaged_results(bases: dict[str, Files], folder: Path) -> dict[tuple[str, 
     results = {}
     for base, files in bases.items():
         for verb in VERBS:
-            if base in COMPILED or verb not in NEED_COMPILED:
+            if base in COMPILED or verb not in NEED_NATIVE:
                 result = run_one(Case(-1, "", base, "", files), verb, folder / "undamaged", bases["post"])
                 assert result.outcome not in TROUBLE, f"{verb} fails on the undamaged {base}: {result}"
                 results[base, verb] = result

@@ -3,7 +3,7 @@
 import sys
 
 from dragoman.interrupts import Interrupts
-from dragoman.streams import break_output_off, open_standard_streams
+from dragoman.streams import flush_or_discard_output, open_standard_streams
 from dragoman.threads import limit_openmp
 
 
@@ -26,7 +26,7 @@ def main() -> None:
         if interrupts.arrived is None:
             raise
     if interrupts.arrived is not None:
-        break_output_off()
+        flush_or_discard_output()
         status = 128 + interrupts.arrived
     sys.exit(status)
 

@@ -65,7 +65,7 @@ def read_regular(path: Path, max_bytes: int, *, follow: bool = True) -> bytes:
         return file.read(size)
 
 
-def read_listed(path: Path, max_bytes: int, digests: Mapping[str, str] | None, *, follow: bool = True) -> bytes:
+def read_verified(path: Path, max_bytes: int, digests: Mapping[str, str] | None, *, follow: bool = True) -> bytes:
     """Return the content of a regular file after verifying its digest.
 
     Args:
@@ -191,7 +191,7 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def full_disk_explained(directory: Path) -> Iterator[None]:
+def explain_full_disk(directory: Path) -> Iterator[None]:
     """Raise a StorageError that explains a full disk or quota, in place of an OSError that may not name a file."""
     try:
         yield

@@ -23,7 +23,7 @@ def printable(text: object) -> str:
     return "".join(map(_printable, text))
 
 
-def complain(message: object) -> None:
+def print_message(message: object) -> None:
     """Print a message on standard error as one line, prefixed with "dragoman:"; untrusted characters are escaped."""
     print(f"dragoman: {printable(message)}", file=sys.stderr)
 

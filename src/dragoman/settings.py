@@ -84,22 +84,22 @@ def read_partial(
     place: str = "",
     *,
     error: type[UserError] = SettingsError,
-) -> "Partial[Config]":
+) -> "PartialSettings[Config]":
     """Check every key and every type of `mapping`, which may omit any field of the dataclass `cls`.
 
     Arguments and errors are those of `from_mapping`, except that missing keys and values that `__post_init__` rejects
-    are reported later, by `Partial.build` or `Partial.over`.
+    are reported later, by `PartialSettings.build` or `PartialSettings.over`.
     """
-    return typing.cast("Partial[Config]", _read_table(cls, mapping, place, _Source(where, cls, error)))
+    return typing.cast("PartialSettings[Config]", _read_table(cls, mapping, place, _Source(where, cls, error)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partial(Generic[Config]):
+class PartialSettings(Generic[Config]):
     """Checked values for some fields of a dataclass, made by `read_partial`.
 
     Attributes:
         cls: the dataclass.
-        values: values by field name; the value of a dataclass field is itself a `Partial`.
+        values: values by field name; the value of a dataclass field is itself a `PartialSettings`.
         where: name of the source in messages.
         place: dotted key of this table within the source; "" for the whole source.
         error: class of the errors raised.
@@ -120,7 +120,7 @@ class Partial(Generic[Config]):
         value = self.values[name]
         if not rest:
             return typing.cast(Value, value)
-        return value.get(rest, default) if isinstance(value, Partial) else default
+        return value.get(rest, default) if isinstance(value, PartialSettings) else default
 
     def has(self, key: str) -> bool:
         """Return whether a dotted key has a value."""
@@ -149,7 +149,7 @@ class Partial(Generic[Config]):
         """
         values = {
             name: value.over(current)
-            if isinstance(value, Partial) and isinstance(current, value.cls)
+            if isinstance(value, PartialSettings) and isinstance(current, value.cls)
             else _built(value)
             for name, value in self.values.items()
             for current in (getattr(base, name),)
@@ -257,7 +257,7 @@ def _fields(cls: Any) -> dict[str, "dataclasses.Field[Any]"]:
     return {field.name: field for field in dataclasses.fields(cls) if field.init}
 
 
-def _read_table(cls: Any, value: object, place: str, source: _Source) -> Partial[Any]:
+def _read_table(cls: Any, value: object, place: str, source: _Source) -> PartialSettings[Any]:
     if not isinstance(value, Mapping):
         raise source.error(f"{place} in {source.where}: expected a table of settings, got {quoted(value)}")
     names = list(_fields(cls))
@@ -268,12 +268,12 @@ def _read_table(cls: Any, value: object, place: str, source: _Source) -> Partial
             named = key if key.isidentifier() and len(key) <= LONGEST_KEY else quoted(key)
             raise source.error(f"unknown key {_join(place, named)} in {source.where}: {advice}")
     values = {key: _read(hints[key], x, _join(place, key), source) for key, x in value.items()}
-    return Partial(cls=cls, values=values, where=source.where, place=place, error=source.error)
+    return PartialSettings(cls=cls, values=values, where=source.where, place=place, error=source.error)
 
 
 def _built(value: Any) -> Any:
-    """Return the value of a field, with each `Partial` in it built."""
-    if isinstance(value, Partial):
+    """Return the value of a field, with each `PartialSettings` in it built."""
+    if isinstance(value, PartialSettings):
         return value.build()
     return tuple(map(_built, value)) if isinstance(value, tuple) else value
 

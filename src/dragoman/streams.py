@@ -68,14 +68,14 @@ def open_standard_streams() -> None:
     sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr)
 
 
-def drop_output() -> None:
+def discard_output() -> None:
     """Discard the buffered data of standard output, and everything written to it later."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
 
 
-def break_output_off() -> None:
+def flush_or_discard_output() -> None:
     """Flush standard output if it is a regular file, which never blocks; otherwise discard its buffered data."""
     try:
         if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
@@ -83,7 +83,7 @@ def break_output_off() -> None:
             return
     except OSError:
         pass
-    drop_output()
+    discard_output()
 
 
 def _text(raw: io.FileIO, former: TextIO | None) -> TextIO:

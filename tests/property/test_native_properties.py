@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
-from dragoman.search.results import Piece
+from dragoman.search.results import SearchInput
 from dragoman.search.torch_backend import TorchBackend
 from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, torch_backend, write_model
 
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
 TOKENS = st.integers(4, 69)
 PIECES = st.lists(
-    st.builds(Piece, st.lists(TOKENS, min_size=1, max_size=25), st.lists(TOKENS, max_size=4)), min_size=1, max_size=6
+    st.builds(SearchInput, st.lists(TOKENS, min_size=1, max_size=25), st.lists(TOKENS, max_size=4)),
+    min_size=1,
+    max_size=6,
 )
 
 
@@ -50,7 +52,7 @@ def engines() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
 # The same examples each time: two outputs may tie within rounding, and then either is right.
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(PIECES, searches())
-def test_as_torch(search_inputs: list[Piece], search: SearchConfig) -> None:
+def test_as_torch(search_inputs: list[SearchInput], search: SearchConfig) -> None:
     ours, theirs = (engine.search(search_inputs, search) for engine in (engines()[0], engines()[2]))
     for our, their in zip(ours, theirs, strict=True):
         assert len(our) == len(their)
@@ -60,7 +62,7 @@ def test_as_torch(search_inputs: list[Piece], search: SearchConfig) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(PIECES, searches())
-def test_in_int8_too_an_output_keeps_to_its_limits(search_inputs: list[Piece], search: SearchConfig) -> None:
+def test_in_int8_too_an_output_keeps_to_its_limits(search_inputs: list[SearchInput], search: SearchConfig) -> None:
     for piece, hypotheses in zip(search_inputs, engines()[1].search(search_inputs, search), strict=True):
         longest = max(search.maximum_length(len(piece.source)), len(piece.prefix))
         assert 1 <= len(hypotheses) <= search.n_best

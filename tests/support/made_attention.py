@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.attention_page.arrays import AttentionArrays, Details
-from dragoman.attention_page.data import Candidate, Without
+from dragoman.attention_page.arrays import AttentionArrays, AttentionDetails
+from dragoman.attention_page.data import Candidate, HeadAblation
 from dragoman.attention_page.kinds import KINDS, Head, Kind
 from dragoman.attention_page.map import AttentionMap
 
@@ -61,7 +61,7 @@ def made_attention(
         if kind == "decoder_self":
             scores = np.where(np.tril(np.ones((queries, keys), dtype=bool)), scores, -np.inf)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        recorded = Details(query=query, key=key, value=key, output=query, bias=added) if details else None
+        recorded = AttentionDetails(query=query, key=key, value=key, output=query, bias=added) if details else None
         return AttentionArrays((powers / powers.sum(-1, keepdims=True)).astype(np.float32), recorded)
 
     return AttentionMap(
@@ -83,7 +83,7 @@ def made_attention(
         if extras
         else (),
         without=tuple(
-            Without(
+            HeadAblation(
                 head=Head(kind, layer, head),
                 translation=translation.replace("war", "ist") if head else translation,
                 log_probability=-2.5 + float(random.normal()),

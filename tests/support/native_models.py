@@ -14,7 +14,7 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.native.backend import NativeBackend
-from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.search.torch_backend import TorchBackend
 from tests.support.small_translator import model_config, random_models, tokenizer
 
@@ -60,9 +60,11 @@ def torch_backend(directory: Path) -> TorchBackend:
     return TorchBackend.from_models([load_model(directory)], batch_tokens=4096)
 
 
-def search_inputs(sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None) -> list[Piece]:
+def search_inputs(
+    sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]] | None = None
+) -> list[SearchInput]:
     return [
-        Piece(list(source), list(prefix))
+        SearchInput(list(source), list(prefix))
         for source, prefix in zip(sources, prefixes or [[]] * len(sources), strict=True)
     ]
 

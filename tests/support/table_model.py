@@ -75,12 +75,12 @@ class TableModel:
                         tokens=tokens,
                         log_probability=total,
                         score=total / length_penalty(length + 1, config.length_penalty),
-                        finished=length < maximum or self.wants_to_end(row, tokens),
+                        finished=length < maximum or self.ends_after(row, tokens),
                     )
                 )
         return sorted(outputs, key=lambda output: -output.score)
 
-    def wants_to_end(self, row: int, tokens: Sequence[int]) -> bool:
+    def ends_after(self, row: int, tokens: Sequence[int]) -> bool:
         """Return True if EOS is the most probable token after `tokens`."""
         before, last = [BOS, BOS, *tokens][-2:]
         return int(self.log_probabilities[row, before, last].argmax()) == EOS

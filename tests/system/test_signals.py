@@ -14,8 +14,8 @@ from dragoman.run import train
 from dragoman.run.validator import Validator
 from dragoman.settings import merge
 from dragoman.training.checkpoint import list_steps
-from dragoman.training.progress import Outcome
-from dragoman.training.stopping import Stopped
+from dragoman.training.progress import TrainingResult
+from dragoman.training.stopping import TrainingStopped
 from dragoman.training.validation import Validation
 from tests.support.number_words import split_numbers
 from tests.support.processes import dragoman_process
@@ -81,7 +81,7 @@ def whole(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 SETTINGS = merge(SHORT_RUN, {"training": {"average_last": 2, "ema_decay": 0.9}})
 
 
-def run(corpus: str, out: Path) -> Outcome:
+def run(corpus: str, out: Path) -> TrainingResult:
     return train([corpus], out, settings=SETTINGS)
 
 
@@ -108,7 +108,7 @@ def test_a_signal_during_a_validation_stops_immediately_and_a_resumed_run_is_ide
     out = tmp_path / "model"
     with monkeypatch.context() as patch:
         signal_in_validation(patch, validation)
-        with pytest.raises(Stopped) as stopped:
+        with pytest.raises(TrainingStopped) as stopped:
             run(corpus, out)
     assert stopped.value.signal_number == signal.SIGTERM
     assert list_steps(out / "run/checkpoints")[-1] == step

@@ -20,7 +20,7 @@ from dragoman.search.config import SearchConfig
 from dragoman.settings import merge
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
-from dragoman.training.stopping import Stopped
+from dragoman.training.stopping import TrainingStopped
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
 from tests.support.runs import TINY_RUN, train_with, write_tsv
@@ -104,7 +104,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     # In the middle of an epoch, at a validation, and just before the end.
     interrupt_after += [7, 20, 39]
     for step in (7, 20, 39):
-        with pytest.raises(Stopped) as stopped:
+        with pytest.raises(TrainingStopped) as stopped:
             train([training], tmp_path / "broken", validation=validation, settings=settings)
         assert stopped.value.signal_number == signal.SIGTERM
         assert list_steps(tmp_path / "broken/run/checkpoints")[-1] == step

@@ -31,7 +31,7 @@ from dragoman.training import checkpoint as checkpoint_module
 from dragoman.training.checkpoint import latest_checkpoint, list_steps
 from dragoman.training.loop import Trainer
 from dragoman.training.objective import BatchLoss
-from dragoman.training.progress import Outcome
+from dragoman.training.progress import TrainingResult
 from dragoman.training.recovery import MAX_ROLLBACKS
 from dragoman.training.translation_objective import TranslationLosses
 from dragoman.translation.translator import Translator
@@ -47,7 +47,7 @@ def corpus(tmp_path: Path) -> str:
     return str(path)
 
 
-def run(corpus: str, out: Path) -> Outcome:
+def run(corpus: str, out: Path) -> TrainingResult:
     return train([corpus], out, settings=SHORT_RUN)
 
 

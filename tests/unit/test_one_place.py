@@ -187,7 +187,7 @@ WORDS_OF_THE_TABLE = """
 
 
 def test_a_metric_is_a_function_and_a_line_of_the_table(scratch: Scratch) -> None:
-    scratch.add_line("run/validator.py", WORDS, after="SCORES: Mapping[str, Callable[[Outputs], float]] = {")
+    scratch.add_line("run/validator.py", WORDS, after="METRIC_FUNCTIONS: Mapping[str, Callable[[Outputs], float]] = {")
     scratch.add_line("training/metrics.py", WORDS_OF_THE_TABLE, after="        LOSS,")
     out, shown = scratch.train("training.best_by=words", "training.tensorboard=true")
     log = [json.loads(line) for line in (out / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.printing import complain, printable
+from dragoman.printing import print_message, printable
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_text_is_shown_on_one_line_and_cannot_control_the_terminal(text: str, ex
 
 
 def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    complain(ValueError("a\nb [red]c[/red]"))
+    print_message(ValueError("a\nb [red]c[/red]"))
     assert capsys.readouterr().err == "dragoman: a\\nb [red]c[/red]\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import ModelError, SettingsError, UserError
 from dragoman.settings import (
-    Partial,
+    PartialSettings,
     apply_overrides,
     differences,
     from_mapping,
@@ -276,7 +276,7 @@ def test_later_run_files_replace_earlier_ones_key_by_key() -> None:
     }
 
 
-def partial(text: str) -> Partial[Run]:
+def partial(text: str) -> PartialSettings[Run]:
     return read_partial(Run, apply_overrides({}, text.split("\n") if text else []), "run.toml")
 
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from dragoman.attention_page.arrays import AttentionArrays
 from dragoman.errors import ModelError, quoted, reason_of
-from dragoman.files import parse_json_object, read_listed
+from dragoman.files import parse_json_object, read_verified
 from dragoman.models.description import ALIGNMENT_FILE, LISTED_FILES, add_file, load_description
 from dragoman.settings import from_mapping
 
@@ -68,7 +68,7 @@ class AlignmentHead:
         """
         path, digests = directory / ALIGNMENT_FILE, load_description(directory).listed
         try:
-            mapping = parse_json_object(read_listed(path, LISTED_FILES[ALIGNMENT_FILE], digests))
+            mapping = parse_json_object(read_verified(path, LISTED_FILES[ALIGNMENT_FILE], digests))
         except FileNotFoundError:
             raise ModelError(
                 f"no alignment head was selected for {directory}: `dragoman align` selects one on a corpus"

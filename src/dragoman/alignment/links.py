@@ -51,8 +51,8 @@ class TokenizedPair:
         return cls(
             source,
             target,
-            Words.of(tokenizer.source_texts(source), only_spaces=True),
-            Words.of(tokenizer.target_texts(target), only_spaces=True, right_to_left=tokenizer.right_to_left),
+            Words.from_tokens(tokenizer.source_texts(source), only_spaces=True),
+            Words.from_tokens(tokenizer.target_texts(target), only_spaces=True, right_to_left=tokenizer.right_to_left),
             tokenizer.right_to_left,
         )
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Details:
+class AttentionDetails:
     """Inputs and outputs of the attention of every head.
 
     Attributes:
@@ -45,11 +45,11 @@ class AttentionArrays:
     """
 
     weights: Float[np.ndarray, "N H T S"]
-    details: Details | None = None
+    details: AttentionDetails | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Captured:
+class CapturedAttention:
     """Captured attention for one sentence.
 
     Attributes:

@@ -20,7 +20,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Without:
+class HeadAblation:
     """Result of switching one head off.
 
     Attributes:
@@ -66,7 +66,7 @@ class AttentionData:
     encoder_decoder: AttentionArrays | None
     log_probability: float
     candidates: tuple[tuple[Candidate, ...], ...] = ()
-    without: tuple[Without, ...] = ()
+    without: tuple[HeadAblation, ...] = ()
     with_all: str = ""
     right_to_left: bool = False
 
@@ -92,8 +92,10 @@ class AttentionData:
         word are averaged. "<s>" and "</s>" count as words. Details and candidates, which belong to single tokens, are
         left out.
         """
-        source = Words.of(self.source)
-        target, predicted = (Words.of(row, right_to_left=self.right_to_left) for row in (self.target, self.predicted))
+        source = Words.from_tokens(self.source)
+        target, predicted = (
+            Words.from_tokens(row, right_to_left=self.right_to_left) for row in (self.target, self.predicted)
+        )
 
         def merge(arrays: AttentionArrays | None, queries: Words, keys: Words) -> AttentionArrays | None:
             return None if arrays is None else AttentionArrays(queries.mean(keys.sum(arrays.weights, -1), -2))

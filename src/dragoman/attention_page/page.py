@@ -109,7 +109,7 @@ def _payload(attention: AttentionData, live: bool) -> str:
 
 
 def _row(tokens: Sequence[str], *, right_to_left: bool) -> dict[str, object]:
-    words = Words.of(tokens, right_to_left=right_to_left)
+    words = Words.from_tokens(tokens, right_to_left=right_to_left)
     return {"tokens": list(tokens), "words": list(words.texts), "starts": list(words.starts)}
 
 

@@ -24,8 +24,8 @@ from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
 from dragoman.cli.translate import Translate
 from dragoman.errors import UserError
-from dragoman.printing import complain, printable
-from dragoman.streams import OutputError, drop_output
+from dragoman.printing import print_message, printable
+from dragoman.streams import OutputError, discard_output
 
 
 class Verb(Protocol):
@@ -64,10 +64,10 @@ def run(arguments: Sequence[str]) -> int:
         status = _run(arguments)
         sys.stdout.flush()
     except OutputError as error:
-        drop_output()
+        discard_output()
         # A reader such as head or less that closes the pipe early is not a failure.
         if error.errno != errno.EPIPE:
-            complain(error)
+            print_message(error)
             status = status or 1
     return status
 
@@ -90,7 +90,7 @@ def log_as_messages() -> None:
 
 class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        complain(record.getMessage())
+        print_message(record.getMessage())
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -105,10 +105,10 @@ def _run(arguments: Sequence[str]) -> int:
     except OutputError:
         raise
     except UserError as error:
-        complain(error)
+        print_message(error)
         return 2
     except (OSError, FloatingPointError) as error:
-        complain(error)
+        print_message(error)
         return 1
     return 0
 

@@ -57,7 +57,7 @@ class Compare:
 
         from dragoman.comparison.compare import compare
         from dragoman.comparison.report import markdown, write_report
-        from dragoman.training.stopping import Stopped
+        from dragoman.training.stopping import TrainingStopped
 
         console = Console(stderr=True, soft_wrap=True)
         try:
@@ -71,7 +71,7 @@ class Compare:
                 settings=self.settings(),
                 console=console,
             )
-        except Stopped as stopped:
+        except TrainingStopped as stopped:
             console.print("stopped; the state is saved: repeat the command to resume", highlight=False)
             sys.exit(128 + stopped.signal_number)
         write_report(comparison, self.out)

@@ -27,7 +27,7 @@ from dragoman.cli.options import (
     check_one_model,
 )
 from dragoman.errors import CorpusError, SettingsError
-from dragoman.printing import complain, printable
+from dragoman.printing import print_message, printable
 from dragoman.search.config import SearchConfig
 from dragoman.text.lines import MAX_LINE_CHARACTERS
 
@@ -222,7 +222,7 @@ class Score:
                 number += 1
                 sys.stdout.write(f"{score.log_probability:.4f}\t{score.score:.4f}\n")
                 if score is NOT_SCORED:
-                    complain(f"pair {number}: longer than --max-line-characters; not scored")
+                    print_message(f"pair {number}: longer than --max-line-characters; not scored")
 
 
 def _bounds(text: str) -> list[int]:

@@ -63,16 +63,16 @@ class Train:
         """Train, then print the result and the next commands."""
         from rich.console import Console
 
-        from dragoman.run.summary import closing
+        from dragoman.run.summary import end_summary
         from dragoman.run.train import train
-        from dragoman.training.stopping import Stopped
+        from dragoman.training.stopping import TrainingStopped
 
         console = Console(stderr=True, soft_wrap=True)
         try:
             outcome = train(
                 self.corpora, self.out, validation=self.validation, settings=self.settings(), console=console
             )
-        except Stopped as stopped:
+        except TrainingStopped as stopped:
             console.print(f"{stopped}; the state is saved: repeat the command to resume", highlight=False)
             sys.exit(128 + stopped.signal_number)
-        print(closing(outcome, self.out))
+        print(end_summary(outcome, self.out))

@@ -21,7 +21,7 @@ from dragoman.cli.options import (
     check_one_model,
 )
 from dragoman.errors import SettingsError
-from dragoman.printing import complain
+from dragoman.printing import print_message
 
 if TYPE_CHECKING:
     from dragoman.translation.results import LineProgress, Translation
@@ -101,7 +101,7 @@ class Translate:
             line = _as_json(translation) if self.output.json else _as_text(translation)
             sys.stdout.buffer.write(line.encode() + b"\n")
             for warning in _warnings(translation):
-                complain(f"line {number}: {warning}")
+                print_message(f"line {number}: {warning}")
 
 
 class _Bar:

@@ -20,12 +20,12 @@ from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import preset, read_model_config
-from dragoman.printing import complain
+from dragoman.printing import print_message
 from dragoman.run.config import read_settings, resolve_without_corpus
 from dragoman.run.plan import Plan, load_plan
 from dragoman.settings import differences, merge, to_mapping
 from dragoman.streams import open_standard_streams
-from dragoman.training.stopping import Stopped, StopRequest, catch_stop_signals
+from dragoman.training.stopping import StopRequest, TrainingStopped, catch_stop_signals
 
 REQUEST_FILE = "study.json"
 # Defaults of all studies, which a run file can change. Adam is suitable for all architectures. There are enough
@@ -101,7 +101,7 @@ def compare(
     Raises:
         UserError: for an invalid study, corpus or setting, or if `out` contains another comparison. An invalid setting
             is reported before anything is written.
-        Stopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the comparison.
+        TrainingStopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the comparison.
     """
     console = console or Console(stderr=True, soft_wrap=True)
     selected = study_named(study)
@@ -132,7 +132,7 @@ def compare(
         trials = _Trials(tuple(corpora), validation, test, out, console, stop)
         comparison = _run(selected, request, first, trials)
         if stop.signal_number is not None:
-            raise Stopped(stop.signal_number, 0)
+            raise TrainingStopped(stop.signal_number, 0)
     return comparison
 
 
@@ -251,7 +251,7 @@ class _Trials:
         """Run a process. A stop signal is passed on as SIGTERM, so that the process can save; a second one kills it.
 
         Raises:
-            Stopped: if there was a signal.
+            TrainingStopped: if there was a signal.
         """
         if self.stop.signal_number is None:
             try:
@@ -265,7 +265,7 @@ class _Trials:
                 if process.is_alive():
                     process.kill()
         if self.stop.signal_number is not None:
-            raise Stopped(self.stop.signal_number, 0)
+            raise TrainingStopped(self.stop.signal_number, 0)
 
 
 def _start_ignoring_interrupts(process: BaseProcess) -> None:
@@ -284,10 +284,10 @@ def _run_in_process(trial: Trial) -> None:
     open_standard_streams()
     try:
         run_trial(trial)
-    except Stopped:
+    except TrainingStopped:
         sys.exit(1)
     except UserError as error:
-        complain(error)
+        print_message(error)
         sys.exit(2)
 
 

@@ -122,7 +122,7 @@ def run_trial(trial: Trial) -> None:
 
     Raises:
         UserError: as in `train`.
-        Stopped: after a stop signal, when the state has been saved; the same call resumes the trial.
+        TrainingStopped: after a stop signal, when the state has been saved; the same call resumes the trial.
     """
     train(
         trial.corpora,

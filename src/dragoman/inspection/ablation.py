@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from dragoman.attention_page.arrays import Captured
+from dragoman.attention_page.arrays import CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
 from dragoman.inspection.heads import heads_off
@@ -37,7 +37,7 @@ class Ablated(Without):
     head: Head
 
 
-def heads_of(model: Seq2Seq, captured: Captured) -> list[Head]:
+def heads_of(model: Seq2Seq, captured: CapturedAttention) -> list[Head]:
     """Return every head of a model that can be switched off; `captured` is any attention captured from the model."""
     modules = model.attentions()
     return [

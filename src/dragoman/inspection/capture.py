@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionCore, naive_attention
-from dragoman.attention_page.arrays import AttentionArrays, Captured, Details
+from dragoman.attention_page.arrays import AttentionArrays, AttentionDetails, CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Kind
 from dragoman.data.batching import collate
 from dragoman.inspection.rows import greedy_outputs
@@ -32,7 +32,7 @@ def capture(
     *,
     kinds: Collection[Kind] = KINDS,
     details: bool = False,
-) -> list[Captured]:
+) -> list[CapturedAttention]:
     """Return the attention of a model while it reads `sources` and writes `targets`.
 
     At source position s, the encoder reads token s; the last position is EOS. At target position t, the decoder reads
@@ -46,7 +46,7 @@ def capture(
         details: also capture the queries, keys, values and outputs of the heads.
 
     Returns:
-        One `Captured` per sentence, without padding. The weights are those of `naive_attention`, in float32.
+        One `CapturedAttention` per sentence, without padding. The weights are those of `naive_attention`, in float32.
     """
     with inference([model]):
         if targets is None:
@@ -57,7 +57,7 @@ def capture(
             model.decode_states(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
     lengths = [(len(source) + 1, len(target) + 1) for source, target in zip(sources, targets, strict=True)]
     return [
-        Captured(
+        CapturedAttention(
             target=tuple(int(token) for token in targets[row]),
             encoder_self=recorded["encoder_self"].arrays(row, S, S, details),
             decoder_self=recorded["decoder_self"].arrays(row, T, T, details),
@@ -120,14 +120,14 @@ class _Recorded:
         weights = torch.stack([call.weights[row, :, :queries, :keys] for call in self.calls])
         return AttentionArrays(_array(weights), self._details(row, queries, keys) if details else None)
 
-    def _details(self, row: int, queries: int, keys: int) -> Details:
+    def _details(self, row: int, queries: int, keys: int) -> AttentionDetails:
         def layers(name: str, *sizes: int) -> Float[np.ndarray, "N H ..."]:
             cut = tuple(slice(size) for size in sizes)
             # A bias may be the same for all sentences: [1, H, T, S]
             tensors = [call.details[name] for call in self.calls]
             return _array(torch.stack([each[row if len(each) > 1 else 0][(slice(None), *cut)] for each in tensors]))
 
-        return Details(
+        return AttentionDetails(
             query=layers("query", queries),
             key=layers("key", keys),
             value=layers("value", keys),

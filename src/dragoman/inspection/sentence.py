@@ -1,6 +1,6 @@
 """Construction of an `AttentionMap` from a model and a pair of sentences."""
 
-from dragoman.attention_page.data import Candidate, Without
+from dragoman.attention_page.data import Candidate, HeadAblation
 from dragoman.attention_page.map import AttentionMap
 from dragoman.errors import ModelError
 from dragoman.inspection import ablation
@@ -59,7 +59,7 @@ def attention_map(
             for position in (ablation.candidates(model, source, output, candidates) if candidates else [])
         ),
         without=tuple(
-            Without(head=each.head, translation=clean_line(translation), log_probability=each.log_probability)
+            HeadAblation(head=each.head, translation=clean_line(translation), log_probability=each.log_probability)
             for each, translation in zip(ablated, translations, strict=True)
         ),
         with_all=clean_line(with_all),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dragoman.errors import ModelError, StorageError, reason_of
-from dragoman.files import atomic_directory, full_disk_explained, read_listed
+from dragoman.files import atomic_directory, explain_full_disk, read_verified
 from dragoman.models.description import LISTED_FILES, load_description, save_description
 from dragoman.models.weights import SCALE, WEIGHTS_FILE, Array, open_weights, quantize, write_weights
 
@@ -55,7 +55,7 @@ def quantize_model(directory: Path, out: Path) -> None:
     if CARD in copied:
         copied[CARD] += NOTE.encode()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with full_disk_explained(out.parent), atomic_directory(out) as temporary:
+    with explain_full_disk(out.parent), atomic_directory(out) as temporary:
         for file, data in copied.items():
             (temporary / file).write_bytes(data)
         save_description(temporary, description)
@@ -77,7 +77,7 @@ def _read_files(directory: Path, largest: Mapping[str, int], digests: Mapping[st
         path = directory / name
         if os.path.lexists(path):
             try:
-                contents[name] = read_listed(path, size, digests, follow=False)
+                contents[name] = read_verified(path, size, digests, follow=False)
             except (OSError, ValueError) as error:
                 raise ModelError(
                     f"cannot copy {path}: {reason_of(error)}; copy the directory again, with files instead of links"

@@ -14,8 +14,8 @@ from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.weights import open_weights
 from dragoman.native import Build, Precision, cores, unsupported_reason
-from dragoman.search.config import DEFAULT_BATCH_TOKENS, LARGEST_BATCH_TOKENS, SearchConfig, check_batch_tokens
-from dragoman.search.results import Hypothesis, Piece, require_outputs
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, MAX_BATCH_TOKENS, SearchConfig, check_batch_tokens
+from dragoman.search.results import Hypothesis, SearchInput, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 
 # Number of sentences in progress per thread. Larger batches make matrix products more efficient, but need more of the
@@ -83,7 +83,7 @@ class NativeBackend:
         check_batch_tokens(batch_tokens)
         for name, value, maximum in (
             ("threads", threads, MOST_THREADS),
-            ("batch_sentences", batch_sentences, LARGEST_BATCH_TOKENS),
+            ("batch_sentences", batch_sentences, MAX_BATCH_TOKENS),
         ):
             if value is not None and not 1 <= value <= maximum:
                 raise SettingsError(f"{name} must lie between 1 and {maximum:,}, got {value}")
@@ -107,7 +107,7 @@ class NativeBackend:
         """Size of the packed weights in memory, in bytes."""
         return int(self._model.bytes)
 
-    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`.
 
         Raises:

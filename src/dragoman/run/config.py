@@ -14,7 +14,7 @@ from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig
 from dragoman.models.description import LONGEST_TRAINED
 from dragoman.models.registry import architecture_named, preset
-from dragoman.settings import Partial, read_partial
+from dragoman.settings import PartialSettings, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
@@ -90,8 +90,8 @@ class UserSettings:
         model: the [model] table, for the architecture in `run`.
     """
 
-    run: Partial[RunConfig]
-    model: Partial[ModelConfig]
+    run: PartialSettings[RunConfig]
+    model: PartialSettings[ModelConfig]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,7 @@ class ResolvedRun:
     """
 
     run: RunConfig
-    model: tuple[Partial[ModelConfig], ...]
+    model: tuple[PartialSettings[ModelConfig], ...]
 
 
 def read_settings(settings: Mapping[str, object]) -> UserSettings:
@@ -307,7 +307,7 @@ def _requested_budget(user: UserSettings) -> RequestedBudget:
 
 def _default_model_settings(
     architecture: str, by_size: SizeDefaults, by_budget: BudgetDefaults
-) -> Partial[ModelConfig]:
+) -> PartialSettings[ModelConfig]:
     names = {field.name for field in fields(architecture_named(architecture).config)}
     defaults: dict[str, object] = {}
     if by_size.pre_norm and "norm_placement" in names:
@@ -317,5 +317,5 @@ def _default_model_settings(
     return _model_settings(architecture, defaults)
 
 
-def _model_settings(architecture: str, settings: Mapping[str, Any]) -> Partial[ModelConfig]:
+def _model_settings(architecture: str, settings: Mapping[str, Any]) -> PartialSettings[ModelConfig]:
     return read_partial(architecture_named(architecture).config, settings, SOURCE, place="model")

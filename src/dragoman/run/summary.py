@@ -8,7 +8,7 @@ from dragoman.printing import printable
 from dragoman.run.plan import Plan
 from dragoman.training.events import number_of, read_events
 from dragoman.training.metrics import headline_metric
-from dragoman.training.progress import Outcome
+from dragoman.training.progress import TrainingResult
 from dragoman.training.sparkline import sparkline
 
 
@@ -36,7 +36,7 @@ def start_summary(plan: Plan, parameters: int, device: torch.device, precision: 
     )
 
 
-def closing(result: Outcome, out: Path) -> str:
+def end_summary(result: TrainingResult, out: Path) -> str:
     """Return the summary after training: the result, where it is, and the next commands.
 
     Args:

@@ -15,7 +15,7 @@ from torch import Tensor
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.device import Precision, deterministic_algorithms, select_device, select_precision, tune_cpu
 from dragoman.errors import ModelError, StorageError
-from dragoman.files import exclusive, full_disk_explained, write_atomically
+from dragoman.files import exclusive, explain_full_disk, write_atomically
 from dragoman.models.description import ModelDescription
 from dragoman.models.registry import architecture_of, build_model
 from dragoman.models.seq2seq import Seq2Seq
@@ -25,13 +25,13 @@ from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, find_plan, make_plan, make_request
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
 from dragoman.run.summary import start_summary
-from dragoman.run.validator import SCORES, Validator
+from dragoman.run.validator import METRIC_FUNCTIONS, Validator
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.threads import SpinControl
 from dragoman.training.compiling import compile_layers
 from dragoman.training.display import Display
 from dragoman.training.loop import Trainer
-from dragoman.training.progress import Outcome
+from dragoman.training.progress import TrainingResult
 from dragoman.training.reporting import Observer
 from dragoman.training.selection import SaveBest
 from dragoman.training.stream import BatchStream
@@ -47,7 +47,7 @@ def train(
     validation: str | None = None,
     settings: Mapping[str, Any] | None = None,
     console: Console | None = None,
-) -> Outcome:
+) -> TrainingResult:
     """Train a translation model and save it in a model directory; resume the training if it was interrupted.
 
     Example:
@@ -78,13 +78,13 @@ def train(
 
     Raises:
         UserError: for an invalid corpus or setting, or if `out` contains other files.
-        Stopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the training.
+        TrainingStopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the training.
     """
     console = console or Console(stderr=True, soft_wrap=True)
     request = make_request(corpora, validation, settings or {})
     run = out / "run"
     _check_output_directory(out, run)
-    with full_disk_explained(_nearest_existing(out)), exclusive(run):
+    with explain_full_disk(_nearest_existing(out)), exclusive(run):
         plan = find_plan(run, request)
         if plan is None:
             with _remove_partial_output_on_failure(out, run):
@@ -132,7 +132,7 @@ def _check_output_directory(out: Path, run: Path) -> None:
         raise StorageError(f"{out} contains other files, not a run: use another --out")
 
 
-def _train(plan: Plan, out: Path, console: Console) -> Outcome:
+def _train(plan: Plan, out: Path, console: Console) -> TrainingResult:
     run, config = out / "run", plan.config
     device = select_device(config.training.device)
     precision = select_precision(config.training.precision, device)
@@ -215,7 +215,7 @@ def _objective(
         config.training.label_smoothing,
         BatchStream(corpus, tokenizer, config.batching, config.training.seed, config.training.subword_sampling),
         validator,
-        metrics=tuple(SCORES),
+        metrics=tuple(METRIC_FUNCTIONS),
         validation_tokens=_validated_pairs(plan) * corpus.meta.target_tokens // len(corpus),
     )
 

@@ -43,7 +43,7 @@ class Outputs:
 
 
 # Functions that compute the metrics of training/metrics.py.
-SCORES: Mapping[str, Callable[[Outputs], float]] = {
+METRIC_FUNCTIONS: Mapping[str, Callable[[Outputs], float]] = {
     "bleu": lambda outputs: outputs.metrics.bleu,
     "chrf": lambda outputs: outputs.metrics.chrf,
     "exact_match": lambda outputs: exact_match(outputs.translations, outputs.pairs),
@@ -74,7 +74,7 @@ class Validator:
         """Validate a model, which is in evaluation mode."""
         device = next(model.parameters()).device
         outputs = Outputs(self.pairs, self._translate(model), bleu_tokenizer_for(self.target_language))
-        metrics = {name: compute(outputs) for name, compute in SCORES.items()}
+        metrics = {name: compute(outputs) for name, compute in METRIC_FUNCTIONS.items()}
         batches = self._batches()
         samples = [Sample(*pair, output) for pair, output in zip(self.pairs, outputs.translations, strict=True)]
         return Validation(

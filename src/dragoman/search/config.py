@@ -14,12 +14,12 @@ DEFAULT_BATCH_TOKENS = 4096
 MAX_BEAM = 200
 MAX_SAMPLES = 1024
 # In tokens. Models are trained on outputs of at most a few hundred tokens.
-LONGEST_OUTPUT = 4096
+MAX_OUTPUT_LENGTH = 4096
 # With this exponent, the penalty of the longest output is still finite in float32.
 MAX_LENGTH_PENALTY = 10.0
 # A logit divided by this temperature is still finite.
 MIN_TEMPERATURE = 1e-6
-LARGEST_BATCH_TOKENS = 2**30
+MAX_BATCH_TOKENS = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,15 +64,15 @@ class SearchConfig:
             raise SettingsError(
                 f"length_penalty must be a number between 0 and {MAX_LENGTH_PENALTY:g}, got {self.length_penalty}"
             )
-        if not 0 <= self.min_length_factor <= self.max_length_factor <= LONGEST_OUTPUT:
+        if not 0 <= self.min_length_factor <= self.max_length_factor <= MAX_OUTPUT_LENGTH:
             raise SettingsError(
-                f"length factors must satisfy 0 <= min_length_factor <= max_length_factor <= {LONGEST_OUTPUT:,} (the "
-                f"longest output), got {self.min_length_factor} and {self.max_length_factor}"
+                f"length factors must satisfy 0 <= min_length_factor <= max_length_factor <= {MAX_OUTPUT_LENGTH:,} "
+                f"(the longest output), got {self.min_length_factor} and {self.max_length_factor}"
             )
-        if not (0 <= self.min_length_offset <= self.max_length_offset <= LONGEST_OUTPUT and self.max_length_offset):
+        if not (0 <= self.min_length_offset <= self.max_length_offset <= MAX_OUTPUT_LENGTH and self.max_length_offset):
             raise SettingsError(
                 "length offsets must satisfy 0 <= min_length_offset <= max_length_offset and "
-                f"1 <= max_length_offset <= {LONGEST_OUTPUT:,} (the longest output), "
+                f"1 <= max_length_offset <= {MAX_OUTPUT_LENGTH:,} (the longest output), "
                 f"got {self.min_length_offset} and {self.max_length_offset}"
             )
 
@@ -132,12 +132,12 @@ def check_batch_tokens(batch_tokens: int) -> None:
     Raises:
         SettingsError: if it is out of range.
     """
-    if not 1 <= batch_tokens <= LARGEST_BATCH_TOKENS:
-        raise SettingsError(f"batch_tokens must lie between 1 and {LARGEST_BATCH_TOKENS:,}, got {batch_tokens}")
+    if not 1 <= batch_tokens <= MAX_BATCH_TOKENS:
+        raise SettingsError(f"batch_tokens must lie between 1 and {MAX_BATCH_TOKENS:,}, got {batch_tokens}")
 
 
 def _length(factor: float, source_length: int, offset: int) -> int:
-    return min(math.floor(factor * source_length) + offset, LONGEST_OUTPUT)
+    return min(math.floor(factor * source_length) + offset, MAX_OUTPUT_LENGTH)
 
 
 def length_penalty(length: int, alpha: float) -> float:

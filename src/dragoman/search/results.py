@@ -14,7 +14,7 @@ EMPTY_HYPOTHESES = (
 )
 
 
-class Piece(NamedTuple):
+class SearchInput(NamedTuple):
     """Input of a search: a source and the beginning of its output.
 
     Attributes:

@@ -18,7 +18,7 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.search.beam import beam_search
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig, check_batch_tokens
-from dragoman.search.results import Hypothesis, Piece, Score, require_outputs
+from dragoman.search.results import Hypothesis, Score, SearchInput, require_outputs
 from dragoman.search.sampling import greedy_search, sample
 from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
@@ -78,13 +78,15 @@ class TorchBackend:
         models = len(self._model.models)
         return f"torch, {precision}, {self.device}" + (f", an ensemble of {models} models" if models > 1 else "")
 
-    def search(self, pieces: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`."""
-        return self._search(pieces, config, None)
+        return self._search(inputs, config, None)
 
-    def sample(self, pieces: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
+    def sample(
+        self, inputs: Sequence[SearchInput], config: SearchConfig, sampling: SamplingConfig
+    ) -> list[list[Hypothesis]]:
         """Return samples for each input, in the order of the inputs; `config` limits their lengths."""
-        return self._search(pieces, config, sampling)
+        return self._search(inputs, config, sampling)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], length_penalty: float
@@ -118,9 +120,9 @@ class TorchBackend:
 
         Most models have none.
         """
-        return summarise(self.reports(sources, targets))
+        return summarise(self.token_values(sources, targets))
 
-    def reports(
+    def token_values(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[Mapping[str, Float[Tensor, " _"]]]:
         """Return the values that each model reports for the tokens of each batch of these pairs, by name."""
@@ -133,7 +135,7 @@ class TorchBackend:
             ]
 
     def _search(
-        self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
+        self, inputs: Sequence[SearchInput], config: SearchConfig, sampling: SamplingConfig | None
     ) -> list[list[Hypothesis]]:
         width = sampling.samples if sampling else config.beam
         hypotheses: dict[int, list[Hypothesis]] = {}
@@ -148,7 +150,7 @@ class TorchBackend:
         return self._spin_control.watching() if self.device.type == "cpu" else nullcontext()
 
     def _search_batch(
-        self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig | None
+        self, inputs: Sequence[SearchInput], config: SearchConfig, sampling: SamplingConfig | None
     ) -> list[list[Hypothesis]]:
         model, device = self._model, self.device
         prefixes = [row.prefix for row in inputs]

@@ -17,7 +17,7 @@ from typing import Literal, Self
 import sentencepiece
 
 from dragoman.errors import CorpusError, ModelError, SettingsError, UserError, reason_of
-from dragoman.files import read_listed, write_atomically
+from dragoman.files import read_verified, write_atomically
 from dragoman.text.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
 from dragoman.text.symbols import read_model, separated_by_spaces
 
@@ -267,7 +267,7 @@ def _training_failure(message: str, config: TokenizerConfig) -> UserError:
 
 def _read(path: Path, digests: Mapping[str, str] | None) -> SubwordModel:
     try:
-        return read_model(read_listed(path, LARGEST_TOKENIZER, digests))
+        return read_model(read_verified(path, LARGEST_TOKENIZER, digests))
     except (OSError, ValueError) as error:
         raise ModelError(
             f"{path}: the tokenizer cannot be read ({reason_of(error)}); copy the model directory again"

@@ -31,7 +31,7 @@ class Words:
     tokens: int
 
     @classmethod
-    def of(cls, tokens: Sequence[str], *, only_spaces: bool = False, right_to_left: bool = False) -> Words:
+    def from_tokens(cls, tokens: Sequence[str], *, only_spaces: bool = False, right_to_left: bool = False) -> Words:
         """Group tokens into words.
 
         A word ends at a space, and each special symbol is a word.
@@ -42,11 +42,11 @@ class Words:
             right_to_left: the row begins with the last token of the text; so the result begins with its last word.
 
         Example:
-            >>> Words.of(["▁Turn", "▁o", "ff", "."]).texts
+            >>> Words.from_tokens(["▁Turn", "▁o", "ff", "."]).texts
             ('Turn', 'off.')
         """
         if right_to_left:
-            words = cls.of(tokens[::-1], only_spaces=only_spaces)
+            words = cls.from_tokens(tokens[::-1], only_spaces=only_spaces)
             ends = [*words.starts, len(tokens)][1:]
             return cls(words.texts[::-1], tuple(len(tokens) - end for end in reversed(ends)), len(tokens))
         starts: list[int] = []

@@ -24,12 +24,12 @@ from dragoman.training.metrics import LOSS
 from dragoman.training.objective import B, M, Objective
 from dragoman.training.optimizers.table import OPTIMIZERS
 from dragoman.training.prefetch import on_device
-from dragoman.training.progress import Outcome, RunState
+from dragoman.training.progress import RunState, TrainingResult
 from dragoman.training.recovery import Recovery, Update
 from dragoman.training.reporting import Observer, Reporter
 from dragoman.training.schedule import ScheduleConfig, learning_rate
 from dragoman.training.selection import ModelSelection, SaveBest
-from dragoman.training.stopping import Stopped, StopRequest, WorkInterrupted, catch_stop_signals
+from dragoman.training.stopping import StopRequest, TrainingStopped, WorkInterrupted, catch_stop_signals
 
 LOG_EVERY = 10
 # Updates after which freed memory is returned to the system: batches of different lengths fragment memory, which adds
@@ -97,11 +97,11 @@ class Trainer(Generic[M, B]):
         self.selection = ModelSelection(model, objective, self.state, config.best_by, save_best, self.reporter)
         self.forecast = Forecast(objective.validation_tokens)
 
-    def run(self) -> Outcome:
+    def run(self) -> TrainingResult:
         """Train until the budget is spent or the patience is exhausted.
 
         Raises:
-            Stopped: after SIGINT or SIGTERM. The state is saved, and calling `run` again resumes from it.
+            TrainingStopped: after SIGINT or SIGTERM. The state is saved, and calling `run` again resumes from it.
             UserError: if the loss is repeatedly not finite, a checkpoint cannot be written, or a single example does
                 not fit into memory.
         """
@@ -109,7 +109,7 @@ class Trainer(Generic[M, B]):
             with suppress(WorkInterrupted):
                 self._run(request)
             if request.signal_number is not None:
-                raise Stopped(request.signal_number, self.state.progress.step)
+                raise TrainingStopped(request.signal_number, self.state.progress.step)
         return self._result()
 
     def _run(self, request: StopRequest) -> None:
@@ -234,10 +234,10 @@ class Trainer(Generic[M, B]):
         self.reporter.report_step(values, spent, left)
         progress.loss_sum, progress.tokens = 0.0, 0
 
-    def _result(self) -> Outcome:
+    def _result(self) -> TrainingResult:
         progress = self.state.progress
         assert progress.best is not None, "a run ends with a validation"
-        return Outcome(
+        return TrainingResult(
             progress.step,
             progress.best,
             progress.best_step,

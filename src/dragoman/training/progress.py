@@ -147,7 +147,7 @@ class RunState:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingResult:
     """Result of a training run.
 
     Attributes:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the user requested it
+class TrainingStopped(Exception):  # noqa: N818 - not an error: the user requested it
     """Training was stopped by a signal, after its state had been saved.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dragoman.evaluation.alignment import Link
-from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.text.lines import clean_line
 from dragoman.text.segmenting import Segment, first_words, join
 from dragoman.text.tokenizer import Tokenizer
@@ -15,7 +15,7 @@ from dragoman.translation.results import Alternative, LineProgress, Translation
 from dragoman.translation.splitting import SEGMENTS_AT_ONCE, SplitLine
 
 # Returns the hypotheses of each input, best first; at least one each.
-Search = Callable[[Sequence[Piece]], list[list[Hypothesis]]]
+Search = Callable[[Sequence[SearchInput]], list[list[Hypothesis]]]
 # (source ids, target ids) of several segments -> the links of each
 AlignSegments = Callable[[Sequence[list[int]], Sequence[list[int]]], list[list[Link]]]
 
@@ -99,10 +99,10 @@ def _translate(
     align: AlignSegments | None,
 ) -> list[list[_TranslatedSegment]]:
     """Translate groups of segments in one search; the output of a group's first segment begins with its prefix."""
-    inputs: list[Piece] = []
+    inputs: list[SearchInput] = []
     for segments, prefix in groups:
         sources = [segment.ids for segment in segments if segment.ids]
-        inputs += [Piece(source, [] if number else list(prefix)) for number, source in enumerate(sources)]
+        inputs += [SearchInput(source, [] if number else list(prefix)) for number, source in enumerate(sources)]
     hypotheses = search(inputs)
     links: list[list[Link]] = [[] for _ in inputs]
     if align is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dragoman.errors import SettingsError
 from dragoman.search.config import SamplingConfig, SearchConfig
-from dragoman.search.results import Hypothesis, Piece, Score
+from dragoman.search.results import Hypothesis, Score, SearchInput
 
 if TYPE_CHECKING:
     from dragoman.models.token_statistics import TokenStatistic
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class Sampler(Protocol):
     """Interface for drawing outputs at random."""
 
-    def sample(self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
+    def sample(
+        self, inputs: Sequence[SearchInput], config: SearchConfig, sampling: SamplingConfig
+    ) -> list[list[Hypothesis]]:
         """Return the hypotheses drawn for each input, in order; `config` limits their lengths."""
 
 
@@ -49,7 +51,7 @@ class Backend(Protocol):
     def description(self) -> str:
         """A short description of the engine, its precision and its threads or device."""
 
-    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses for each input, in order, best first; at least one each."""
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SamplingConfig, SearchConfig
-from dragoman.search.results import Hypothesis, Piece, Score
+from dragoman.search.results import Hypothesis, Score, SearchInput
 
 if TYPE_CHECKING:
     from dragoman.models.token_statistics import TokenStatistic
@@ -38,7 +38,7 @@ class HybridBackend:
         """See `Backend`."""
         return self.native.description
 
-    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`."""
         return self.native.search(inputs, config)
 
@@ -57,7 +57,9 @@ class HybridBackend:
         """See `Backend`."""
         return self.in_torch.inspectable
 
-    def sample(self, inputs: Sequence[Piece], config: SearchConfig, sampling: SamplingConfig) -> list[list[Hypothesis]]:
+    def sample(
+        self, inputs: Sequence[SearchInput], config: SearchConfig, sampling: SamplingConfig
+    ) -> list[list[Hypothesis]]:
         """See `Sampler`; computed in torch."""
         return self.in_torch.sample(inputs, config, sampling)
 

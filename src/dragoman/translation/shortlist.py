@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 
 from dragoman.alignment.lexicon import Ints, learn_lexicon
 from dragoman.errors import ModelError, reason_of
-from dragoman.files import read_listed
+from dragoman.files import read_verified
 from dragoman.models.description import LISTED_FILES, SHORTLIST_FILE, ModelDescription, add_file
 from dragoman.text.subwords import EOS
 
@@ -61,7 +61,7 @@ class Shortlist:
         """
         path = directory / SHORTLIST_FILE
         try:
-            arrays = load(read_listed(path, LISTED_FILES[SHORTLIST_FILE], description.listed))
+            arrays = load(read_verified(path, LISTED_FILES[SHORTLIST_FILE], description.listed))
             shortlist = cls(*(_row(arrays, name) for name in ("always", "likely", "starts")))
             shortlist._check(description.model.source_vocabulary, description.model.target_vocabulary)
         except FileNotFoundError:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, DEFAULT_SEARCH, SamplingConfig, SearchConfig
-from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.text.lines import MAX_LINE_CHARACTERS, portions, with_prefixes
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import PairAnalyzer
@@ -212,7 +212,7 @@ class Translator(PairAnalyzer):
         align = None if alignment is None else self._segment_aligner(alignment)
         sampler = None if sampling is None else sampler_of(self.backend)
 
-        def search_or_sample(inputs: Sequence[Piece]) -> list[list[Hypothesis]]:
+        def search_or_sample(inputs: Sequence[SearchInput]) -> list[list[Hypothesis]]:
             if sampler is None or sampling is None:
                 return self.backend.search(inputs, search)
             return sampler.sample(inputs, search, sampling)

@@ -14,7 +14,7 @@ from typing import Self
 from dragoman.errors import SettingsError
 from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.search.config import SearchConfig
-from dragoman.search.results import Hypothesis, Piece, Score
+from dragoman.search.results import Hypothesis, Score, SearchInput
 from dragoman.search.torch_backend import TorchBackend
 
 
@@ -52,7 +52,7 @@ class TwoDirections:
         """None: there are several models."""
         return None
 
-    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`. Each direction searches with the whole beam; the best `n_best` of all outputs are returned.
 
         Raises:
@@ -111,5 +111,5 @@ class TwoDirections:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> dict[str, TokenStatistic]:
         """Return the statistics of all models of both directions; see `TorchBackend.token_statistics`."""
-        backward = self._backward.reports(sources, [target[::-1] for target in targets])
-        return summarise([*self._forward.reports(sources, targets), *backward])
+        backward = self._backward.token_values(sources, [target[::-1] for target in targets])
+        return summarise([*self._forward.token_values(sources, targets), *backward])

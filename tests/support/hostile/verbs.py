@@ -89,7 +89,7 @@ VERBS: dict[str, Verb] = {
 COMPILED = ["native int8", "native bf16", "native fp32"]
 IN_TURN = ["quantize", "score", "with a shortlist", "evaluate", "with alignment", "ensemble", "attention", "align"]
 IN_TURN += ["shortlist"]
-NEED_COMPILED = {*COMPILED, "with a shortlist", "shortlist"}
+NEED_NATIVE = {*COMPILED, "with a shortlist", "shortlist"}
 
 # Commands that print one line per line of text, and commands that print no output of the model.
 LINE_BY_LINE = {*COMPILED, "torch", "with a shortlist", "with alignment", "ensemble"}
@@ -107,7 +107,7 @@ def verbs_for(number: int, kind: str, compiled: bool) -> list[str]:
         chosen = ["with alignment", engine]
     else:
         chosen = [engine, "torch", IN_TURN[number // 3 % len(IN_TURN)]]
-    return [verb for verb in chosen if compiled or verb not in NEED_COMPILED]
+    return [verb for verb in chosen if compiled or verb not in NEED_NATIVE]
 
 
 def warm_up() -> None:

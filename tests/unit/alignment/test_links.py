@@ -22,8 +22,8 @@ def pair(source: list[str], target: list[str]) -> TokenizedPair:
     return TokenizedPair(
         list(range(len(source))),
         list(range(len(target))),
-        Words.of(source, only_spaces=True),
-        Words.of(target, only_spaces=True),
+        Words.from_tokens(source, only_spaces=True),
+        Words.from_tokens(target, only_spaces=True),
     )
 
 
@@ -43,8 +43,8 @@ def test_a_right_to_left_model_aligns_the_same_words() -> None:
     words = TokenizedPair(
         [1, 2, 3],
         [6, 5, 4],
-        Words.of(source, only_spaces=True),
-        Words.of(target, only_spaces=True, right_to_left=True),
+        Words.from_tokens(source, only_spaces=True),
+        Words.from_tokens(target, only_spaces=True, right_to_left=True),
         right_to_left=True,
     )
     # die: [0.2, 0.4, 0.3]; Lampe: the mean of the first two rows, [0.3, 0.15, 0.45].

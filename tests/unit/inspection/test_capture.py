@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from dragoman.attention import AttentionCore
-from dragoman.attention_page.arrays import AttentionArrays, Captured
+from dragoman.attention_page.arrays import AttentionArrays, CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
 from dragoman.errors import ModelError, UserError
@@ -50,7 +50,7 @@ def modules(built: Seq2Seq) -> list[nn.Module]:
     return [module for kind in KINDS for module in getattr(attentions, kind)]
 
 
-def kinds_of(captured: Captured) -> Iterator[tuple[str, AttentionArrays]]:
+def kinds_of(captured: CapturedAttention) -> Iterator[tuple[str, AttentionArrays]]:
     for kind in KINDS:
         arrays = getattr(captured, kind)
         if arrays is not None:

@@ -22,7 +22,7 @@ from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
 from dragoman.native.backend import NativeBackend
 from dragoman.search.config import SearchConfig
-from dragoman.search.results import Piece
+from dragoman.search.results import SearchInput
 from dragoman.translation.engine_selection import select_engine
 from dragoman.translation.translator import Translator
 from tests.support.native_models import (
@@ -285,7 +285,7 @@ def test_weights_are_read_one_at_a_time(tmp_path: Path) -> None:
 def test_sharing_products_between_threads_changes_nothing(tmp_path: Path, precision: native.Precision) -> None:
     """The result for one sentence is the same, bit for bit, on any number of threads."""
     config = write_model(tmp_path, {"d_model": 128, "target_vocabulary": 700, "tied_embeddings": "none"})
-    inputs = [Piece([*range(4, 30)], [])]
+    inputs = [SearchInput([*range(4, 30)], [])]
     alone = native_backend(tmp_path, config, precision, threads=1).search(inputs, SearchConfig(max_length_offset=40))
     for _ in range(5):
         for threads in (2, 3, 9):

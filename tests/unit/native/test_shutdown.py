@@ -9,31 +9,31 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.search.config import LONGEST_OUTPUT, SearchConfig
+from dragoman.search.config import MAX_OUTPUT_LENGTH, SearchConfig
 from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, search_inputs, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
-ENDLESS = SearchConfig(min_length_offset=LONGEST_OUTPUT, max_length_offset=LONGEST_OUTPUT)
+ENDLESS = SearchConfig(min_length_offset=MAX_OUTPUT_LENGTH, max_length_offset=MAX_OUTPUT_LENGTH)
 PROGRAM = """
 import os, sys, threading, time
 from pathlib import Path
 from dragoman.models.description import load_description
 from dragoman.native import builds
 from dragoman.native.backend import NativeBackend
-from dragoman.search.config import LONGEST_OUTPUT, SearchConfig
-from dragoman.search.results import Piece
+from dragoman.search.config import MAX_OUTPUT_LENGTH, SearchConfig
+from dragoman.search.results import SearchInput
 
 directory = Path(sys.argv[1])
 config = load_description(directory).model
 backend = NativeBackend(directory, config, builds()[0], "int8", threads=2)
-endless = SearchConfig(min_length_offset=LONGEST_OUTPUT, max_length_offset=LONGEST_OUTPUT)
+endless = SearchConfig(min_length_offset=MAX_OUTPUT_LENGTH, max_length_offset=MAX_OUTPUT_LENGTH)
 
 
 def search():
     while True:
         try:
-            backend.search([Piece([*range(4, 60)], [])] * 200, endless)
+            backend.search([SearchInput([*range(4, 60)], [])] * 200, endless)
         except RuntimeError as error:
             print(error)
 
@@ -70,7 +70,7 @@ def test_a_search_after_the_shutdown_is_refused(tmp_path: Path) -> None:
 import atexit
 late = NativeBackend(directory, config, builds()[0], "int8", threads=1)
 atexit._run_exitfuncs()
-for call in (lambda: late.search([Piece([5], [])], SearchConfig()), lambda: late.logits([5], [6])):
+for call in (lambda: late.search([SearchInput([5], [])], SearchConfig()), lambda: late.logits([5], [6])):
     try:
         call()
     except RuntimeError as error:
@@ -86,7 +86,7 @@ def test_a_forked_child_can_search_and_exit(tmp_path: Path) -> None:
 threading.Thread(target=search, daemon=True).start()
 time.sleep(0.2)
 if (child := os.fork()) == 0:
-    print(len(backend.search([Piece([5], [])], SearchConfig())), flush=True)
+    print(len(backend.search([SearchInput([5], [])], SearchConfig())), flush=True)
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """

@@ -87,7 +87,7 @@ def simple_beam_search(model: TableModel, row: int, length: int, config: SearchC
                         tokens=tokens[:-1],
                         log_probability=total,
                         score=total / length_penalty(len(tokens), config.length_penalty),
-                        finished=position < maximum or model.wants_to_end(row, tokens[:-1]),
+                        finished=position < maximum or model.ends_after(row, tokens[:-1]),
                     )
                 )
         running = [candidate for candidate in candidates if candidate[1][-1] != EOS][:K]

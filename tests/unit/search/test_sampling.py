@@ -29,7 +29,7 @@ def test_greedy_search_takes_the_most_probable_token_each_time() -> None:
             output.append(int(allowed.argmax()))
         tokens = [token for token in output[2:] if token != EOS]
         assert list(hypothesis.tokens) == tokens
-        assert hypothesis.finished == (output[-1] == EOS or model.wants_to_end(row, tokens))
+        assert hypothesis.finished == (output[-1] == EOS or model.ends_after(row, tokens))
         expected = model.log_probability(row, tokens)
         assert math.isclose(hypothesis.log_probability, expected, abs_tol=1e-4)
 

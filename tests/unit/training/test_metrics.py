@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from dragoman.errors import SettingsError
-from dragoman.run.validator import SCORES
+from dragoman.run.validator import METRIC_FUNCTIONS
 from dragoman.training import metrics
 from dragoman.training.config import TrainingConfig
 from dragoman.training.curves import draw_curves
@@ -53,7 +53,7 @@ def test_rows_and_sentences() -> None:
 
 
 def test_all_metrics_of_translation_are_in_the_table() -> None:
-    assert {"bleu", "chrf", "exact_match"} <= SCORES.keys() <= METRICS.keys()
+    assert {"bleu", "chrf", "exact_match"} <= METRIC_FUNCTIONS.keys() <= METRICS.keys()
 
 
 def test_a_metric_outside_the_table_is_rejected() -> None:

@@ -26,9 +26,9 @@ from dragoman.training.gradients import accumulate_gradients
 from dragoman.training.loop import Trainer
 from dragoman.training.metrics import Metric
 from dragoman.training.objective import BatchLoss
-from dragoman.training.progress import Outcome
+from dragoman.training.progress import TrainingResult
 from dragoman.training.schedule import ScheduleConfig
-from dragoman.training.stopping import Stopped
+from dragoman.training.stopping import TrainingStopped
 from dragoman.training.validation import Sample, Validation
 
 V = 6
@@ -165,7 +165,7 @@ def trainer(
     )
 
 
-def run(directory: Path, **changes: Any) -> tuple[Outcome, Best]:
+def run(directory: Path, **changes: Any) -> tuple[TrainingResult, Best]:
     best = Best()
     return trainer(directory, best, **changes).run(), best
 
@@ -206,7 +206,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, o
     for step in (7, 20, 39):
         stopping = trainer(tmp_path / "broken", Best(), optimizer=optimizer)
         stopping.update = partial(_update_then_stop, stopping, stopping.update, step)  # type: ignore[method-assign]
-        with pytest.raises(Stopped):
+        with pytest.raises(TrainingStopped):
             stopping.run()
         assert list_steps(tmp_path / "broken/checkpoints")[-1] == step
     resumed, resumed_best = run(tmp_path / "broken", optimizer=optimizer)

@@ -10,7 +10,7 @@ from dragoman.alignment.heads import AlignmentHead
 from dragoman.errors import SettingsError
 from dragoman.models.storage import load_model
 from dragoman.search.config import SamplingConfig, SearchConfig
-from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.translation.backend import Backend
 from dragoman.translation.engine_selection import select_engine
@@ -31,7 +31,7 @@ class SearchOnly:
     scorer = None
     inspectable = None
 
-    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         return [
             [Hypothesis(tokens=tuple(each.source), log_probability=-1.0, score=-0.5, finished=True)] for each in inputs
         ]

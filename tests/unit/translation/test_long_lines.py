@@ -10,7 +10,7 @@ from dragoman.errors import SettingsError
 from dragoman.evaluation.task import TaskOptions
 from dragoman.evaluation.tasks import task_named
 from dragoman.search.config import SamplingConfig, SearchConfig
-from dragoman.search.results import NOT_SCORED, Hypothesis, Piece
+from dragoman.search.results import NOT_SCORED, Hypothesis, SearchInput
 from dragoman.translation.backend import Backend
 from dragoman.translation.distillation import distill
 from dragoman.translation.evaluation import Evaluation, evaluate
@@ -107,7 +107,7 @@ class CountingBackend:
     def __init__(self) -> None:
         self.batch_sizes: list[int] = []
 
-    def search(self, inputs: Sequence[Piece], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         self.batch_sizes.append(len(inputs))
         return [
             [Hypothesis(tokens=(*each.prefix, *each.source), log_probability=-1.0, score=-1.0, finished=True)]

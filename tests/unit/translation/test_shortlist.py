@@ -25,7 +25,7 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.models.storage import load_model
 from dragoman.search.config import SearchConfig
-from dragoman.search.results import Piece
+from dragoman.search.results import SearchInput
 from dragoman.search.stepper import SingleModel
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.subwords import EOS
@@ -279,7 +279,7 @@ def test_a_translator_with_a_shortlist(tmp_path: Path) -> None:
     ).save(directory)
     translator = Translator.load(directory, device="cpu", shortlist=True)
     assert translator.engine.endswith("shortlist")
-    [[best]] = translator.backend.search([Piece([10, 11], [])], SearchConfig())
+    [[best]] = translator.backend.search([SearchInput([10, 11], [])], SearchConfig())
     assert set(best.tokens) == {last}
     with pytest.raises(UserError, match="needs the native engine"):
         Translator.load(directory, device="cpu", engine="torch", shortlist=True)

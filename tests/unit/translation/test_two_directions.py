@@ -17,7 +17,7 @@ from dragoman.errors import UserError
 from dragoman.models.description import load_description
 from dragoman.models.token_statistics import TokenStatistic
 from dragoman.search.config import SamplingConfig, SearchConfig
-from dragoman.search.results import Hypothesis, Piece
+from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
@@ -36,8 +36,8 @@ def backends() -> tuple[TorchBackend, TorchBackend]:
     return TorchBackend.from_models([one], batch_tokens=200), TorchBackend.from_models([two, three], batch_tokens=200)
 
 
-def inputs() -> list[Piece]:
-    return [Piece(source, []) for source in tokenizer().encode_source(LINES)]
+def inputs() -> list[SearchInput]:
+    return [SearchInput(source, []) for source in tokenizer().encode_source(LINES)]
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -84,7 +84,7 @@ def test_a_single_right_to_left_model_returns_the_text_in_order(tmp_path: Path) 
     reversing = Tokenizer.load(tmp_path / "r", right_to_left=True)
     translations = backward.translate(LINES, search=SEARCH)
     for source, line in zip(tokenizer().encode_source(LINES), translations, strict=True):
-        [hypotheses] = as_written.backend.search([Piece(source, [])], SEARCH)
+        [hypotheses] = as_written.backend.search([SearchInput(source, [])], SEARCH)
         assert [each.text for each in line.alternatives] == [
             clean_line(tokenizer().decode_target([each.tokens[::-1]])[0]) for each in hypotheses
         ]
@@ -216,7 +216,7 @@ def test_alignments_samples_and_ablations_are_in_the_order_of_the_text(tmp_path:
     [sampled] = backward.translate(["door"], search=SEARCH, sampling=SamplingConfig(seed=1))
     as_written = Translator.from_parts([random_models(3)[1]], tokenizer(), max_source_tokens=8)
     [[drawn]] = sampler_of(as_written.backend).sample(
-        [Piece(tokenizer().encode_source(["door"])[0], [])], SEARCH, SamplingConfig(seed=1)
+        [SearchInput(tokenizer().encode_source(["door"])[0], [])], SEARCH, SamplingConfig(seed=1)
     )
     assert sampled.text == clean_line(tokenizer().decode_target([drawn.tokens[::-1]])[0])
 
