@@ -46,14 +46,22 @@ CORES = available_cpus()
 SETTLE = 2
 VOCABULARY, SENTENCES, OUTPUT, BEAM = 8000, 64, 20, 4
 SPINNING = {"GOMP_SPINCOUNT": "300000"}
-LOOP = "while True: pass"
+# They end with the benchmark, even if it is killed.
+LOOP = """
+import os
+parent = os.getppid()
+while os.getppid() == parent:
+    for _ in range(1_000_000):
+        pass
+"""
 TORCH_JOB = f"""
 import os, torch
 os.nice(19)
+parent = os.getppid()
 torch.set_num_threads({CORES})
 model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 512))
 x = torch.randn(256, 512)
-while True:
+while os.getppid() == parent:
     model.zero_grad()
     model(x).square().mean().backward()
 """
