@@ -1,7 +1,7 @@
 # make demo            a translator from real data in minutes      (PAIR=en-de, en-fr, zh-en; MINUTES=5)
 # make test            every check and test
 # make docs            the documentation site in build/site; warnings are errors
-# make sanitize        the compiled engine's tests under gcc's address, undefined and thread sanitizers
+# make sanitize        the native engine's tests under gcc's address, undefined and thread sanitizers
 # make wheel           dist/: an sdist, and a wheel for Linux on x86-64 with glibc 2.17 or newer; both installed and tried
 # make install         the virtual environment alone
 

@@ -1,4 +1,4 @@
-"""Whatever is asked, in whatever order and company: the compiled engine answers as torch does."""
+"""For any requests, in any order and any combination, the native engine returns what torch returns."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, t
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
 TOKENS = st.integers(4, 69)
-PIECES = st.lists(
+SEARCH_INPUTS = st.lists(
     st.builds(SearchInput, st.lists(TOKENS, min_size=1, max_size=25), st.lists(TOKENS, max_size=4)),
     min_size=1,
     max_size=6,
@@ -49,10 +49,10 @@ def engines() -> tuple[NativeBackend, NativeBackend, TorchBackend]:
     )
 
 
-# The same examples each time: two outputs may tie within rounding, and then either is right.
+# Derandomized, because two outputs may have equal scores within rounding; then either is correct.
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(PIECES, searches())
-def test_as_torch(search_inputs: list[SearchInput], search: SearchConfig) -> None:
+@given(SEARCH_INPUTS, searches())
+def test_outputs_equal_those_of_torch(search_inputs: list[SearchInput], search: SearchConfig) -> None:
     ours, theirs = (engine.search(search_inputs, search) for engine in (engines()[0], engines()[2]))
     for our, their in zip(ours, theirs, strict=True):
         assert len(our) == len(their)
@@ -61,15 +61,15 @@ def test_as_torch(search_inputs: list[SearchInput], search: SearchConfig) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(PIECES, searches())
-def test_in_int8_too_an_output_keeps_to_its_limits(search_inputs: list[SearchInput], search: SearchConfig) -> None:
-    for piece, hypotheses in zip(search_inputs, engines()[1].search(search_inputs, search), strict=True):
-        longest = max(search.maximum_length(len(piece.source)), len(piece.prefix))
+@given(SEARCH_INPUTS, searches())
+def test_int8_outputs_are_within_the_limits(search_inputs: list[SearchInput], search: SearchConfig) -> None:
+    for search_input, hypotheses in zip(search_inputs, engines()[1].search(search_inputs, search), strict=True):
+        longest = max(search.maximum_length(len(search_input.source)), len(search_input.prefix))
         assert 1 <= len(hypotheses) <= search.n_best
         assert [each.score for each in hypotheses] == sorted((each.score for each in hypotheses), reverse=True)
         assert len({each.tokens for each in hypotheses}) == len(hypotheses)
         for each in hypotheses:
-            assert list(each.tokens[: len(piece.prefix)]) == piece.prefix
-            assert min(search.minimum_length(len(piece.source)), longest) <= len(each.tokens) <= longest
+            assert list(each.tokens[: len(search_input.prefix)]) == search_input.prefix
+            assert min(search.minimum_length(len(search_input.source)), longest) <= len(each.tokens) <= longest
             assert each.log_probability <= 0
             assert all(4 <= token < 70 for token in each.tokens)
