@@ -130,7 +130,7 @@ def _from_attention(
 def _encoder_decoder_attention(model: Seq2Seq, pairs: Sequence[TokenizedPair]) -> list[AttentionArrays]:
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     captured = capture(model, sources, targets, kinds=["encoder_decoder"])
-    arrays = [each.encoder_decoder for each in captured if each.encoder_decoder is not None]
+    arrays = [pair.encoder_decoder for pair in captured if pair.encoder_decoder is not None]
     if len(arrays) < len(pairs):
         raise ModelError("this model has no attention between target and source, so it cannot align words")
     return arrays

@@ -174,7 +174,7 @@ class Attention:
             translator.model,
             heads,
             pairs,
-            lambda lines: [each.text for each in translator.translate(lines)],
+            lambda lines: [translation.text for translation in translator.translate(lines)],
             target_language=load_description(self.model).target_language,
         )
         print(f"without {', '.join(head.name for head in heads)}:")

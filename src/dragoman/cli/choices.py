@@ -32,7 +32,7 @@ def architectures() -> list[str]:
 
 def presets() -> list[str]:
     """Return the names of the presets of all architectures, without repetition."""
-    return list(dict.fromkeys(name for each in ARCHITECTURES.values() for name in each.presets))
+    return list(dict.fromkeys(name for architecture in ARCHITECTURES.values() for name in architecture.presets))
 
 
 def studies() -> list[str]:

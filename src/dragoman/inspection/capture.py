@@ -125,7 +125,9 @@ class _Recorded:
             cut = tuple(slice(size) for size in sizes)
             # A bias may be the same for all sentences: [1, H, T, S]
             tensors = [call.details[name] for call in self.calls]
-            return _array(torch.stack([each[row if len(each) > 1 else 0][(slice(None), *cut)] for each in tensors]))
+            return _array(
+                torch.stack([tensor[row if len(tensor) > 1 else 0][(slice(None), *cut)] for tensor in tensors])
+            )
 
         return AttentionDetails(
             query=layers("query", queries),

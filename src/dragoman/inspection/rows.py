@@ -41,4 +41,4 @@ def target_log_probabilities(
         batch.target_mask,
         GREEDY.length_penalty,
     )
-    return [each.log_probability for each in scores]
+    return [score.log_probability for score in scores]

@@ -42,7 +42,7 @@ def attention_map(
     [score] = backend.score([source], [output], length_penalty=1.0)
     heads = ablation.heads_of(model, captured) if without_heads else []
     ablated, output_with_all = ablation.without_each(model, source, output, heads)
-    *translations, with_all = tokenizer.decode_target([*(each.output for each in ablated), output_with_all])
+    *translations, with_all = tokenizer.decode_target([*(ablation.output for ablation in ablated), output_with_all])
     source_texts, target_texts = tokenizer.source_texts(source), tokenizer.target_texts(output)
     return AttentionMap(
         text=text,

@@ -117,12 +117,12 @@ class NativeBackend:
         """
         if not inputs:
             return []
-        lengths = [len(each.source) for each in inputs]
+        lengths = [len(row.source) for row in inputs]
         workers = min(self.threads, len(inputs))
         try:
             outputs = self._model.search(
-                sources=[[*each.source, EOS] for each in inputs],
-                prefixes=[each.prefix for each in inputs],
+                sources=[[*row.source, EOS] for row in inputs],
+                prefixes=[row.prefix for row in inputs],
                 minimum=[config.minimum_length(length) for length in lengths],
                 maximum=[
                     max(config.maximum_length(length), len(each.prefix))

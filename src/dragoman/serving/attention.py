@@ -91,7 +91,7 @@ class AttentionServer(ThreadingHTTPServer):
             raise ValueError("the request is not JSON") from None
         if not isinstance(requested, list):
             raise ValueError("the request is not a list of heads")
-        heads = [self._head(each) for each in requested]
+        heads = [self._head(item) for item in requested]
         with self._model_lock:
             if self._closed:
                 raise ConnectionAbortedError("the server is closed")
@@ -157,9 +157,9 @@ class AttentionServer(ThreadingHTTPServer):
                 connection.shutdown(SHUT_RDWR)
 
     def _head(self, requested: object) -> Head:
-        for each in self.attention.without:
-            if requested == list(each.head):
-                return each.head
+        for ablation in self.attention.without:
+            if requested == list(ablation.head):
+                return ablation.head
         raise ValueError("the request names a head that the model does not have")
 
 

@@ -106,7 +106,7 @@ def _translate(
     hypotheses = search(inputs)
     links: list[list[Link]] = [[] for _ in inputs]
     if align is not None:
-        links = align([each.source for each in inputs], [list(outputs[0].tokens) for outputs in hypotheses])
+        links = align([row.source for row in inputs], [list(outputs[0].tokens) for outputs in hypotheses])
     results = zip(hypotheses, links, strict=True)
     return [
         [

@@ -86,6 +86,6 @@ def split_lines(
                 text=text, segments=segments, more=more, prefix=prefix, too_long=too_long, invalid_utf8=invalid_utf8
             )
         )
-    if tokenizer.right_to_left and any(line.prefix and any(each.ids for each in line.segments) for line in split):
+    if tokenizer.right_to_left and any(line.prefix and any(segment.ids for segment in line.segments) for line in split):
         raise SettingsError("prefixes need a model that writes from left to right: leave out the prefixes")
     return split

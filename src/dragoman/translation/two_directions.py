@@ -58,7 +58,7 @@ class TwoDirections:
         Raises:
             SettingsError: if a prefix is given: the models from right to left write it last.
         """
-        if any(each.prefix for each in inputs):
+        if any(row.prefix for row in inputs):
             raise SettingsError(
                 "prefixes need models that write from left to right: leave out the prefixes, or the models that write "
                 "from right to left"
@@ -71,7 +71,10 @@ class TwoDirections:
         ]
         # An output that both directions found is finished if either direction finished it: later entries win.
         finished = [
-            {each.tokens: each.finished for each in sorted([*row, *backward_row], key=lambda each: each.finished)}
+            {
+                hypothesis.tokens: hypothesis.finished
+                for hypothesis in sorted([*row, *backward_row], key=lambda hypothesis: hypothesis.finished)
+            }
             for row, backward_row in zip(forward, backward, strict=True)
         ]
         candidates = [(row, tokens) for row, outputs in enumerate(finished) for tokens in outputs]
