@@ -162,7 +162,7 @@ def test_a_comparison_is_resumed_after_an_interruption(few: tuple[str, str, str]
         errors = process.communicate(timeout=120)[1]
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in errors
-    assert "the same command goes on" in errors
+    assert "repeat the command to resume" in errors
     kept = first.read_bytes()
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
