@@ -110,7 +110,7 @@ def test_an_sdist_without_a_compiler_and_then_with_one(tmp_path: Path, sdist: Pa
     # Installing again has no effect: pip uses the wheel that it built before.
     scratch.install(f"dragoman @ {sdist.as_uri()}", CXX=str(quick))
     assert reason_for_torch(scratch) == advice
-    command = re.search(r"dragoman again: (.*)\)", advice)
+    command = re.search(r"dragoman again: (.*)", advice)
     assert command, advice
     scratch.run("sh", "-c", command[1], CXX=str(quick))
     assert reason_for_torch(scratch) == ""

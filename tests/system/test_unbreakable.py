@@ -121,7 +121,7 @@ def test_a_disk_that_is_full_at_any_write_destroys_nothing(
             break
         failures += 1
         assert "full" in str(error)
-        assert "make room" in str(error)
+        assert "free some space" in str(error)
         if steps:
             newest = latest_checkpoint(out / "run/checkpoints")
             assert newest is not None
@@ -154,7 +154,7 @@ def test_a_real_full_disk_ends_with_a_clear_error(corpus: str, tmp_path: Path) -
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert "full" in done.stderr
-        assert "make room" in done.stderr
+        assert "free some space" in done.stderr
         assert "Traceback" not in done.stderr
         subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -284,7 +284,7 @@ def _write(root: Path, path: Path, data: bytes) -> dict[str, object]:
         raise StorageError(
             f"the disk of {root} is full: {path.name} of the new checkpoint needs {len(data):,} bytes, "
             f"{shutil.disk_usage(root).free:,} are free; earlier checkpoints are intact: "
-            "make room and run the same command again"
+            "free some space and run the same command again"
         ) from error
     return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 

@@ -347,7 +347,7 @@ def test_the_command_line_lists_and_makes(tmp_path: Path, capsys: pytest.Capture
     ListCorpora().run()
     listed = capsys.readouterr().out
     assert all(f"{source.name}\n    {source.description}" in listed for source in list_corpora())
-    assert "as many as --pairs says" in listed
+    assert "the number given with --pairs" in listed
     for ending in ("", " (already there)"):
         Fetch(name="copy", pairs=30, out=tmp_path).run()
         assert capsys.readouterr().out == (

@@ -166,7 +166,7 @@ def test_token_statistics_include_the_models_of_both_directions() -> None:
     """Each model receives targets in its own direction."""
 
     class Reports(TorchBackend):
-        def reports(
+        def token_values(
             self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
         ) -> list[Mapping[str, Tensor]]:
             return [{"first": torch.tensor([float(target[0]) for target in targets])}]
