@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from dragoman.cli import VERBS
 from dragoman.models.registry import ARCHITECTURES
@@ -110,9 +112,16 @@ def test_the_site_can_be_searched_from_disk(site: Path, browser: Browser) -> Non
         page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto((site / "index.html").as_uri())
-        page.locator("input[name=query]").fill("label smoothing")
-        result = page.locator(".md-search-result__item a").first
-        result.wait_for(timeout=20_000)
+        query, result = page.locator("input[name=query]"), page.locator(".md-search-result__item a").first
+        # The page ignores what is typed before its index is loaded.
+        for _ in range(20):
+            query.click()
+            query.fill("")
+            query.press_sequentially("label smoothing", delay=20)
+            with suppress(PlaywrightTimeout):
+                result.wait_for(timeout=4_000)
+                break
+        assert result.count() == 1
         assert result.get_attribute("href")
         assert errors == []
         assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
