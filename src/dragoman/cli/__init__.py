@@ -1,4 +1,4 @@
-"""The command line: one verb per job. No other room imports it."""
+"""The command line: one verb per job. No other package imports it."""
 
 import errno
 import logging
@@ -37,7 +37,7 @@ class Verb(Protocol):
         """Do the work. Slow imports (torch) are inside, so that --help is printed at once."""
 
 
-# The verbs, in the order of --help. To add one, write a file in this room and a line here.
+# The verbs, in the order of --help. To add one, write a file in this package and a line here.
 VERBS: dict[str, type[Verb]] = {
     "train": Train,
     "translate": Translate,
@@ -132,8 +132,9 @@ def _parse(arguments: Sequence[str]) -> Verb:
 
 
 def _examples(arguments: Sequence[str]) -> tuple[Example, ...]:
-    """Return the examples of the verb, or of the action of `corpus`, whose help was requested."""
-    names = [argument for argument in arguments if not argument.startswith("-")]
-    if names[:1] == ["corpus"] and names[1:2] and names[1] in ACTIONS:
-        return ACTIONS[names[1]].EXAMPLES
-    return VERBS[names[0]].EXAMPLES if names else EXAMPLES
+    """Return the examples of the verb, or of the action of `corpus`, whose help was printed."""
+    name, action = (*arguments, "", "")[:2]
+    if name == "corpus" and action in ACTIONS:
+        return ACTIONS[action].EXAMPLES
+    # Without a verb at the beginning, tyro prints the list of verbs.
+    return VERBS[name].EXAMPLES if name in VERBS else EXAMPLES

@@ -4,11 +4,11 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
 from dragoman.cli.choices import one_of, studies
 from dragoman.cli.examples import Example
-from dragoman.cli.options import CorpusNames, LanguageOptions, OptionalCorpus, OutDirectory, RunFileOptions
+from dragoman.cli.options import CORPUS_FILES, LanguageOptions, OptionalCorpus, OutDirectory, RunFileOptions
 from dragoman.printing import printable
 
 
@@ -26,7 +26,14 @@ class Compare:
         ),
     )
 
-    corpora: CorpusNames
+    corpora: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="CORPUS ...",
+            help=f"Sentence pairs: {CORPUS_FILES}. Each variant reads them.",
+            help_behavior_hint="",
+        ),
+    ]
     minutes: Annotated[float, arg(metavar="MINUTES")]
     """Training time per variant; the second table, at equal numbers of target tokens, needs at most the same again."""
     out: OutDirectory

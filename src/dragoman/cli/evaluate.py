@@ -43,8 +43,16 @@ if TYPE_CHECKING:
 class MetricOptions:
     """Select what is measured."""
 
-    metric: Annotated[str, one_of(metrics())] = "translation"
-    """translation: BLEU, chrF, TER; symbols: error rates of white-space-separated symbols; summary: ROUGE."""
+    metric: Annotated[
+        str,
+        one_of(metrics()),
+        arg(
+            help=(
+                "translation: BLEU, chrF, TER; symbols: error rates of white-space-separated symbols; summary: ROUGE. "
+                "For the last two, lines with the same source are the references of one output, which counts once."
+            )
+        ),
+    ] = "translation"
     against: OptionalModel = None
     """Second model: test whether the difference is significant."""
     length_bounds: Annotated[str, arg(metavar="N,N,...", help_behavior_hint="")] = ""

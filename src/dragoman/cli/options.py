@@ -15,7 +15,8 @@ from dragoman.errors import SettingsError
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
 from dragoman.text.lines import MAX_LINE_CHARACTERS
 
-CORPUS_FORMATS = "x.tsv, x.jsonl (also .gz, .zst), two parallel files a.en,a.de, or - for TSV on standard input"
+CORPUS_FILES = "x.tsv, x.jsonl (also .gz, .zst) or two parallel files a.en,a.de"
+CORPUS_FORMATS = f"{CORPUS_FILES}, or - for TSV on standard input"
 
 
 def _hint(default: str) -> str:
@@ -27,7 +28,6 @@ Flag = Annotated[bool, arg(help_behavior_hint=_hint)]
 Count = Annotated[int, arg(metavar="N")]
 Number = Annotated[float, arg(metavar="X")]
 OptionalCount = Annotated[int | None, arg(metavar="N", help_behavior_hint=_hint)]
-OptionalNumber = Annotated[float | None, arg(metavar="X", help_behavior_hint=_hint)]
 OptionalFile = Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_hint)]
 OptionalCorpus = Annotated[str | None, arg(metavar="CORPUS", help_behavior_hint=_hint)]
 OptionalModel = Annotated[Path | None, arg(metavar="MODEL", help_behavior_hint=_hint)]

@@ -105,6 +105,8 @@ def compare(
     """
     console = console or Console(stderr=True, soft_wrap=True)
     selected = study_named(study)
+    if "-" in (*corpora, validation, test):
+        raise SettingsError("standard input (-) cannot be used, because every variant reads the corpora: give files")
     if not minutes > 0:
         raise SettingsError(f"minutes must be above 0, not {minutes}")
     settings = settings or {}

@@ -13,6 +13,7 @@ import pytest
 from dragoman import cli
 from dragoman.cli import choices
 from dragoman.cli.corpus import ACTIONS
+from dragoman.cli.examples import examples_text
 from dragoman.cli.train import Train
 from dragoman.comparison.studies import STUDIES
 from dragoman.evaluation.tasks import TASKS
@@ -126,6 +127,16 @@ def test_help_names_its_arguments_and_ends_with_two_examples(
         words = shlex.split(command.partition("|")[0].partition(">")[0].partition("<")[0])
         verb = cli.read_arguments(words)
         assert not arguments or type(verb) is cli.VERBS[words[0]]
+
+
+@pytest.mark.parametrize("arguments", [["nonsense", "--help"], ["--device", "cpu", "--help"], ["--help", "train"]])
+def test_help_without_a_verb_lists_the_verbs(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.read_arguments(arguments)
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    assert "subcommands" in text
+    assert text.endswith(examples_text(cli.EXAMPLES) + "\n")
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,9 @@ def test_invalid_comparisons_are_rejected_before_training(tmp_path: Path) -> Non
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"steps": 5}})
     with pytest.raises(UserError, match="universal has no preset 'modern'"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"preset": "modern"})
+    for files in ({"corpora": ["-"]}, {"corpora": ["a.tsv"], "test": "-"}):
+        with pytest.raises(SettingsError, match="standard input"):
+            compare(out=tmp_path / "out", minutes=1, **files)
     with pytest.raises(SettingsError, match=r"unknown key training\.optimiser .* did you mean training\.optimizer"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"optimiser": "adam"}})
     (tmp_path / "full").mkdir()
