@@ -76,11 +76,11 @@ class LearnedPositions(nn.Module):
         Raises:
             CorpusError: the sequence has more positions than were learned.
         """
-        end = offset + x.shape[1]
-        if end > self.embedding.num_embeddings:
+        end, maximum = offset + x.shape[1], self.embedding.num_embeddings
+        if end > maximum:
             raise CorpusError(
-                f"a sequence has {end} positions, but the model has learned only {self.embedding.num_embeddings}: "
-                "split the sequence, or train with sinusoidal positions or a larger max_positions"
+                f"a sequence of {end} is longer than the {maximum} learned positions of the model: "
+                "split the text, or train with sinusoidal positions or a larger max_positions"
             )
         return x + self.embedding.weight[offset:end]
 

@@ -52,7 +52,7 @@ def test_learned_positions_are_limited() -> None:
     positions = LearnedPositions(5, 4)
     x = random(2, 3, 4)
     torch.testing.assert_close(positions(x, 2), x + positions.embedding.weight[2:5])
-    with pytest.raises(ValueError, match="a sequence has 6 positions, but the model has learned only 5"):
+    with pytest.raises(ValueError, match="a sequence of 6 is longer than the 5 learned positions"):
         positions(x, 3)
 
 
@@ -134,7 +134,7 @@ def test_appending_and_multiplying_is_adding_a_learned_vector() -> None:
 
 
 def test_one_hot_positions_are_limited() -> None:
-    with pytest.raises(UserError, match="a sequence has 6 positions, but the model has learned only 5"):
+    with pytest.raises(UserError, match="a sequence of 6 is longer than the 5 learned positions"):
         OneHotPositions(5, 4)(random(2, 3, 4), 3)
 
 

@@ -244,14 +244,14 @@ def test_embeddings_are_the_sum_of_token_and_position() -> None:
 
 def test_sequences_beyond_the_learned_positions() -> None:
     model = build(max_positions=6).eval()
-    with pytest.raises(UserError, match="a sequence has 7 positions, but the model has learned only 6"):
+    with pytest.raises(UserError, match="a sequence of 7 is longer than the 6 learned positions"):
         logits(model, tokens(1, 7), tokens(1, 5))
-    with pytest.raises(UserError, match="a sequence has 7 positions"):
+    with pytest.raises(UserError, match="a sequence of 7 is longer than the 6 learned positions"):
         logits(model, tokens(1, 5), tokens(1, 7))
     state = model.start(model.encode(tokens(1, 3), torch.ones(1, 3, dtype=torch.bool)))
     for token in tokens(6, 1):
         _, state = model.step(token, state)
-    with pytest.raises(UserError, match="a sequence has 7 positions"):
+    with pytest.raises(UserError, match="a sequence of 7 is longer than the 6 learned positions"):
         model.step(tokens(1, 1)[0], state)
 
 

@@ -379,12 +379,12 @@ def test_every_weight_has_a_gradient(changes: dict[str, Any], tied: str) -> None
 @pytest.mark.parametrize("positions", ["learned", "one-hot"])
 def test_a_target_beyond_the_learned_positions(positions: str) -> None:
     model = build(positions=positions, max_positions=6).eval()
-    with pytest.raises(ValueError, match="a sequence has 7 positions, but the model has learned only 6"):
+    with pytest.raises(ValueError, match="a sequence of 7 is longer than the 6 learned positions"):
         logits(model, tokens(1, 7), tokens(1, 5))
     state = model.start(model.encode(tokens(1, 3), torch.ones(1, 3, dtype=torch.bool)))
     for token in tokens(6, 1):
         _, state = model.step(token, state)
-    with pytest.raises(ValueError, match="a sequence has 7 positions"):
+    with pytest.raises(ValueError, match="a sequence of 7 is longer than the 6 learned positions"):
         model.step(tokens(1, 1)[0], state)
 
 

@@ -376,7 +376,7 @@ def test_a_line_longer_than_the_learned_positions_is_an_error(tmp_path: Path, en
     within = Translator.load(directory, device="cpu", engine=engine)
     assert within.translate([line], search=replace(SHORT, beam=1))[0].segments > 1
     beyond = Translator.load(directory, device="cpu", engine=engine, max_source_tokens=100)
-    with pytest.raises(UserError, match=r"(learned only 60|60 learned).*larger max_positions"):
+    with pytest.raises(UserError, match=r"longer than the 60 learned positions of the model: .*larger max_positions"):
         beyond.translate([line], search=replace(SHORT, beam=1))
 
 
