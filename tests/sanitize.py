@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dragoman import native
+from dragoman.threads import available_cpus
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDER = REPOSITORY / "build/sanitize"
@@ -104,7 +105,7 @@ def main() -> None:
         kind, build = name.split("/")
         return sanitize(kind, build, preloaded[kind])
 
-    with ThreadPoolExecutor(native.cores()) as pool:
+    with ThreadPoolExecutor(available_cpus()) as pool:
         passed = list(pool.map(sanitize_named, names))
     sys.exit(not all(passed))
 

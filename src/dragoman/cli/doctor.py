@@ -71,13 +71,13 @@ def _rows() -> dict[str, str]:
 
     from dragoman import __version__
     from dragoman.device import cpu_has_bf16, select_device, select_precision
-    from dragoman.native import cores
+    from dragoman.threads import available_cpus
     from dragoman.translation.engine_selection import select_engine
 
     device, engine = select_device("auto"), select_engine()
     translates = f"torch on {device}: {engine.reason}"
     if engine.build is not None:
-        translates = f"the native engine: {engine.build.instructions}, {engine.precision}, {cores()} threads"
+        translates = f"the native engine: {engine.build.instructions}, {engine.precision}, {available_cpus()} threads"
     return {
         "dragoman": __version__,
         "python": platform.python_version(),

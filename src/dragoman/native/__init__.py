@@ -8,7 +8,6 @@ from typing import Literal
 from dragoman.models.config import ModelConfig
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.registry import architecture_of
-from dragoman.threads import available_cpus
 
 Precision = Literal["fp32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")
@@ -65,11 +64,6 @@ def unsupported_reason(config: ModelConfig) -> str | None:
     if config.positions not in ("sinusoidal", "learned", "rotary"):
         return "it has no positions" if config.positions == "none" else f"it has {config.positions} positions"
     return None
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return available_cpus()
 
 
 def _runs_here(name: str) -> bool:

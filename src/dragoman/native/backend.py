@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
 from dragoman.models.weights import open_weights
-from dragoman.native import Build, Precision, cores, unsupported_reason
+from dragoman.native import Build, Precision, unsupported_reason
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, MAX_BATCH_TOKENS, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, SearchInput, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
+from dragoman.threads import available_cpus
 
 # Number of sentences in progress per thread. Larger batches make matrix products more efficient, but need more of the
 # processor's cache.
@@ -89,7 +90,7 @@ class NativeBackend:
                 raise SettingsError(f"{name} must lie between 1 and {maximum:,}, got {value}")
         if unsupported := unsupported_reason(config):
             raise SettingsError(f"the native engine does not support this model: {unsupported}; use the torch engine")
-        self.threads = threads or cores()
+        self.threads = threads or available_cpus()
         self.batch_sentences, self.batch_tokens = batch_sentences, batch_tokens
         self.shared_bytes = shared_bytes
         self._model = _load(directory, config, build, precision)

@@ -23,11 +23,11 @@ from dragoman.data.batching import Batch, Ids, collate
 from dragoman.device import Precision, select_device, select_precision, tune_cpu
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
 from dragoman.models.registry import build_model
-from dragoman.native import cores
 from dragoman.native.speed import product_rate
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.run.flops import training_flops
 from dragoman.text.subwords import EOS
+from dragoman.threads import available_cpus
 from dragoman.training.config import TrainingConfig
 from dragoman.training.gradients import accumulate_gradients
 from dragoman.training.optimizers.table import OPTIMIZERS
@@ -128,7 +128,7 @@ def _measure(device: torch.device, on_progress: Callable[[str], object]) -> Benc
     demo = _demo_speed(device, precision)
     on_progress("matrix products in int8")
     build = select_engine().build
-    int8 = None if build is None else product_rate(build, "int8", cores(), PRODUCT_SECONDS) / 1e9
+    int8 = None if build is None else product_rate(build, "int8", available_cpus(), PRODUCT_SECONDS) / 1e9
     # Last, so that a program which started in the meantime is detected.
     on_progress("matrix products in bf16")
     bf16, share_after = _matrix_rate(torch.bfloat16, device)
