@@ -35,7 +35,7 @@ demo: $(VENV)/.installed
 	@echo "The model is in $(MODEL), its learning curves in $(MODEL)/run/curves.png. Next:"
 	@echo "  $(BIN)/dragoman translate $(MODEL) FILE              # a text, line by line"
 	@echo "  $(BIN)/dragoman train YOURS.tsv --out models/mine    # on your own translations"
-	@echo "  $(BIN)/dragoman doctor                               # what this machine has and can do"
+	@echo "  $(BIN)/dragoman doctor --bench                       # what this machine has and can do"
 
 test: check unit
 

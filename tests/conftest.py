@@ -12,7 +12,7 @@ settings.load_profile("dragoman")
 # Models this small are slower on two threads, which wait for each other. Commands that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-# Before anything imports the rooms: the hook rewrites modules as they load.
+# Before anything imports dragoman: the hook rewrites modules as they load.
 install_import_hook(
     ["dragoman.attention", "dragoman.layers", "dragoman.models", "dragoman.training.loss"], "beartype.beartype"
 )

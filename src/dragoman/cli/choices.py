@@ -1,4 +1,4 @@
-"""Allowed values of command-line options, read from the tables of the other rooms. Nothing here needs torch."""
+"""Allowed values of command-line options, read from the tables of the other packages. Nothing here needs torch."""
 
 from collections.abc import Iterable
 

@@ -77,18 +77,18 @@ def write_clean_text(
         (temporary / TRAINING_TEXT).open("wb") as training_file,
         (temporary / VALIDATION_TEXT).open("wb") as validation_file,
     ):
-        for pair in map(_as_translated, clean(pairs, cleaning, report)):
+        for pair in map(_cleaned, clean(pairs, cleaning, report)):
             if validation is None and is_validation(pair.source, data.validation_share):
-                validation_file.write(_line(pair))
+                validation_file.write(_json_line(pair))
                 validated += 1
             else:
-                training_file.write(_line(pair))
+                training_file.write(_json_line(pair))
                 training += 1
                 characters.update(*pair)
         if validation is not None:
             held_out = read_corpora([parse_corpus(validation)])
-            for pair in map(_as_translated, clean(held_out, cleaning, CleaningReport())):
-                validation_file.write(_line(pair))
+            for pair in map(_cleaned, clean(held_out, cleaning, CleaningReport())):
+                validation_file.write(_json_line(pair))
                 validated += 1
     if training == validated == 0 or (training == 0 and validation is not None):
         raise CorpusError(f"no pairs are left to train on in {', '.join(corpora)}: {report.sentence()}")
@@ -172,12 +172,12 @@ def _not_split(text: Path, training: int, validated: int, data: DataConfig) -> C
     )
 
 
-def _as_translated(pair: Pair) -> Pair:
+def _cleaned(pair: Pair) -> Pair:
     """Clean both lines in the same way as lines to translate, so that training and translation have the same input."""
     return Pair(clean_line(pair.source), clean_line(pair.target))
 
 
-def _line(pair: Pair) -> bytes:
+def _json_line(pair: Pair) -> bytes:
     return json.dumps(pair, ensure_ascii=False).encode() + b"\n"
 
 
