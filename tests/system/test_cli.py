@@ -341,7 +341,7 @@ def test_a_shortlist_is_learned_and_used(
     assert "no pairs to learn from" in capsys.readouterr().err
     assert dragoman(monkeypatch, "shortlist", model, workplace / "train.tsv", workplace / "long.tsv") == 0
     learned = capsys.readouterr().out
-    assert re.search(r"^left out 1 pairs longer than any in training", learned, re.MULTILINE)
+    assert re.search(r"^left out 1 pairs longer than any in training \([\d,]+ subwords\)$", learned, re.MULTILINE)
     assert "for every sentence" in learned
     assert dragoman(monkeypatch, "translate", model, workplace / "lines.txt", "--shortlist") == 0
     assert capsys.readouterr().out.count("\n") == 3
