@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.corpora.debian_summaries import PARAGRAPH, split_description
+from dragoman.corpora.debian_descriptions import PARAGRAPH, split_description
 from dragoman.corpora.holdout import split_documents
 from dragoman.corpora.home_assistant import extract
 from dragoman.data.readers import Pair

