@@ -113,6 +113,8 @@ class SamplingOptions:
     """Draw only from the N most probable subwords."""
     top_p: Number = SamplingConfig.top_p
     """Draw only from the most probable subwords whose probabilities sum to X."""
+    min_p: Number = SamplingConfig.min_p
+    """Draw only from the subwords whose probability is at least X times the highest one."""
     seed: Count = SamplingConfig.seed
     """Random seed; the same seed gives the same samples."""
 
@@ -125,7 +127,12 @@ class SamplingOptions:
         if not self.sample:
             return None
         return SamplingConfig(
-            temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, samples=samples, seed=self.seed
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            samples=samples,
+            seed=self.seed,
         )
 
 

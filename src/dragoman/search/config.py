@@ -20,6 +20,9 @@ MAX_LENGTH_PENALTY = 10.0
 # A logit divided by this temperature is still finite.
 MIN_TEMPERATURE = 1e-6
 MAX_BATCH_TOKENS = 2**30
+# Limits of the repetition penalty and of the number of tokens that a language model writes.
+MAX_REPETITION_PENALTY = 100.0
+MAX_CONTINUATION = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +108,9 @@ class SamplingConfig:
     top_p: float = 1.0
     """Sample from the smallest set of most probable tokens whose probabilities (after temperature and top_k) sum to at
     least this value; 1: from all tokens (Holtzman et al., 2020)."""
+    min_p: float = 0.0
+    """Sample from the tokens whose probability (after temperature) is at least this fraction of the highest one; 0:
+    from all tokens (Nguyen et al., 2024)."""
     samples: int = 1
     """Number of samples for each source; sample i does not depend on this number."""
     seed: int = 0
@@ -120,10 +126,82 @@ class SamplingConfig:
             raise SettingsError(f"top_k must be at least 1, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise SettingsError(f"top_p must lie above 0 and not above 1, got {self.top_p}")
+        if not 0 <= self.min_p <= 1:
+            raise SettingsError(f"min_p must lie between 0 and 1, got {self.min_p}")
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise SettingsError(f"samples must lie between 1 and {MAX_SAMPLES:,}, got {self.samples}")
         if not 0 <= self.seed < 2**64:
             raise SettingsError(f"seed must lie between 0 and 2**64 - 1, got {self.seed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationConfig:
+    """Settings with which a language model continues a text.
+
+    Example:
+        >>> config = ContinuationConfig(max_tokens=500, sampling=SamplingConfig(temperature=0.8, top_k=50))
+        >>> config.outputs
+        1
+
+    Raises:
+        SettingsError: for values outside their range.
+    """
+
+    max_tokens: int = 256
+    """Largest number of tokens to write, not counting the end of the text."""
+    sampling: SamplingConfig = SamplingConfig()
+    """How tokens are drawn; not used with a beam."""
+    beam: int | None = None
+    """None: tokens are drawn at random. 1: the most probable token at each position. Above 1, at most 200: beam
+    search, for at most 4,096 tokens."""
+    n_best: int = 1
+    """Number of outputs of beam search, at most `beam`."""
+    length_penalty: float = 1.0
+    """Exponent alpha of the length penalty of beam search, see `SearchConfig`."""
+    repetition_penalty: float = 1.0
+    """Penalty of the tokens that occur in the text so far, including the prompt; 1: none. Values of about 1.2 avoid
+    repetition (Keskar et al., 2019). Not available with beam search."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_tokens <= MAX_CONTINUATION:
+            raise SettingsError(f"max_tokens must lie between 1 and {MAX_CONTINUATION:,}, got {self.max_tokens:,}")
+        if not 1 <= self.repetition_penalty <= MAX_REPETITION_PENALTY:
+            raise SettingsError(
+                f"repetition_penalty must lie between 1 (no penalty) and {MAX_REPETITION_PENALTY:g}, "
+                f"got {self.repetition_penalty}"
+            )
+        if self.beam is None:
+            if self.n_best != 1:
+                raise SettingsError("n_best is the number of outputs of beam search: set a beam, or sampling.samples")
+            return
+        if self.beam > 1 and self.repetition_penalty != 1:
+            raise SettingsError(
+                "repetition_penalty is not available with beam search: use a beam of 1, which takes the most probable "
+                "token, or sampling"
+            )
+        if self.beam > 1 and self.max_tokens > MAX_OUTPUT_LENGTH:
+            raise SettingsError(
+                f"beam search writes at most {MAX_OUTPUT_LENGTH:,} tokens, but max_tokens is {self.max_tokens:,}"
+            )
+        # The other checks are those of a search.
+        self.search()
+
+    @property
+    def outputs(self) -> int:
+        """The number of continuations: samples, or hypotheses of beam search."""
+        return self.sampling.samples if self.beam is None else self.n_best
+
+    def search(self) -> SearchConfig:
+        """Return the settings of beam search whose outputs have at most `max_tokens` tokens, and may be empty."""
+        assert self.beam is not None
+        return SearchConfig(
+            beam=self.beam,
+            n_best=self.n_best,
+            length_penalty=self.length_penalty,
+            max_length_factor=0.0,
+            max_length_offset=min(self.max_tokens, MAX_OUTPUT_LENGTH),
+            min_length_offset=0,
+        )
 
 
 def check_batch_tokens(batch_tokens: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -125,6 +126,28 @@ def uniforms(
     return np.random.Generator(generator).random(length)
 
 
+def random_key(ids: Sequence[int]) -> int:
+    """Return the key of the random stream of a source or a prompt, 64 bits of a hash of its tokens."""
+    text = ",".join(map(str, ids)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def penalise_repetition(
+    logits: Float[Tensor, "N V"], occurred: Bool[Tensor, "N V"], penalty: float
+) -> Float[Tensor, "N V"]:
+    """Return logits in which the tokens that occurred are less probable.
+
+    "CTRL" (Keskar et al., 2019, section 4.1) divides these logits by the penalty. Division would make a token with a
+    negative logit more probable, therefore negative logits are multiplied by it.
+
+    Args:
+        logits: the output of the model, not normalised.
+        occurred: True for the tokens that occurred.
+        penalty: at least 1, which changes nothing.
+    """
+    return torch.where(occurred, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
 def draw(
     log_probabilities: Float[Tensor, "N V"],
     uniform: Float[Tensor, " N"],
@@ -133,7 +156,7 @@ def draw(
     """Sample one token per row, by inverting the cumulative distribution over token ids in float64.
 
     Args:
-        log_probabilities: of the next token.
+        log_probabilities: of the next token; they need not be normalised.
         uniform: a random number in [0, 1) for each row.
         sampling: settings of sampling.
     """
@@ -147,6 +170,10 @@ def draw(
         # The most probable token is always kept, since the probabilities before it sum to 0.
         surplus = probability.cumsum(-1) - probability >= sampling.top_p
         logits = logits.masked_fill(torch.zeros_like(surplus).scatter(1, order, surplus), -math.inf)
+    if sampling.min_p > 0:
+        # [N, V] -> [N, 1]; the ratio of two probabilities is the difference of their logits
+        threshold = logits.max(-1, keepdim=True).values + math.log(sampling.min_p)
+        logits = logits.masked_fill(logits < threshold, -math.inf)
     cumulative = logits.softmax(-1).cumsum(-1)
     # The first id whose cumulative probability exceeds the random number. Since the number is below 1, the target is
     # below the total also after rounding. Ids of probability 0 are never chosen, since they do not increase the sum.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
@@ -19,7 +18,7 @@ from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.search.beam import beam_search
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, Score, SearchInput, require_outputs
-from dragoman.search.sampling import greedy_search, sample
+from dragoman.search.sampling import greedy_search, random_key, sample
 from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
 from dragoman.threads import SpinControl
@@ -158,7 +157,7 @@ class TorchBackend:
         state = model.start(batch.source, batch.source_mask)
         lengths = [len(row.source) for row in inputs]
         if sampling:
-            keys = [_random_key(row.source) for row in inputs]
+            keys = [random_key(row.source) for row in inputs]
             return sample(model, state, lengths, config, sampling, keys, device, prefixes)
         if config.beam == 1:
             greedy = greedy_search(model, state, lengths, config, device, prefixes)
@@ -174,9 +173,3 @@ class TorchBackend:
         source, target = (np.array([len(row) for row in side]) for side in (sources, targets))
         for batch in sorted_batches(source, target, self.batch_tokens // width):
             yield batch.tolist()
-
-
-def _random_key(ids: Sequence[int]) -> int:
-    """Return the key of a source's random stream, 64 bits of a hash of its tokens."""
-    text = ",".join(map(str, ids)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

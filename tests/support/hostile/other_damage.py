@@ -146,13 +146,14 @@ SETTINGS: dict[str, list[Any]] = {
     "temperature": [*_FLOATS, 0.5],
     "top_k": [*_INTEGERS, 5],
     "top_p": [*_FLOATS, 0.5],
+    "min_p": [*_FLOATS, 0.5],
     "seed": _INTEGERS,
 }
 
 
 def settings(draw: random.Random) -> dict[str, Any]:
     chosen = {name: draw.choice(SETTINGS[name]) for name in draw.sample(list(SETTINGS), draw.choice([1, 1, 1, 2, 3]))}
-    if {"temperature", "top_k", "top_p", "seed"} & chosen.keys():
+    if {"temperature", "top_k", "top_p", "min_p", "seed"} & chosen.keys():
         chosen["sample"] = True
     return chosen | {"json": True}
 

@@ -133,6 +133,9 @@ HEATED = np.sqrt(DISTRIBUTION) / np.sqrt(DISTRIBUTION).sum()
         # For 0.45, a probability of 0.3 is not sufficient, but 0.3 + 0.2 is.
         (SamplingConfig(top_p=0.45), [0.6, 0, 0, 0.4, 0, 0, 0, 0]),
         (SamplingConfig(top_p=0.01), [1, 0, 0, 0, 0, 0, 0, 0]),
+        # At least 0.12.
+        (SamplingConfig(min_p=0.4), [0.375, 0, 0, 0.25, 0.1875, 0, 0, 0.1875]),
+        (SamplingConfig(min_p=1.0), [1, 0, 0, 0, 0, 0, 0, 0]),
         # After top_k, the probabilities are 0.6 and 0.4, and 0.6 is sufficient for 0.55.
         (SamplingConfig(top_k=2, top_p=0.55), [1, 0, 0, 0, 0, 0, 0, 0]),
     ],
@@ -161,6 +164,8 @@ def test_sampling_with_the_smallest_and_the_largest_uniform_number() -> None:
         ({"top_k": 0}, "top_k"),
         ({"top_p": 0.0}, "top_p"),
         ({"top_p": 1.1}, "top_p"),
+        ({"min_p": -0.1}, "min_p"),
+        ({"min_p": 1.1}, "min_p"),
         ({"samples": 0}, "samples"),
         ({"samples": 10**9}, "samples must lie between 1 and 1,024, got 1000000000"),
         ({"temperature": 1e-300}, "temperature"),
