@@ -225,11 +225,12 @@ class AttentionCore(nn.Module):
         return scaled_dot_product_attention(query, key, value, mask, dropout, bias)
 
 
-# (queries or keys [B, H, T, K], position of the first) -> the same, rotated by their positions
-Rotation = Callable[[Tensor, int], Tensor]
-# (queries [B, H, T, K], number of keys S, position of the first query) -> term [B, H, T, S] that depends on distance
-# and is added to the scaled attention scores; keys are at positions 0..S-1
-RelativeScores = Callable[[Tensor, int, int], Tensor]
+# (queries or keys [B, H, T, K], position of the first or of each [B or 1, T]) -> the same, rotated by their positions
+Rotation = Callable[[Tensor, int | Tensor], Tensor]
+# (queries [B, H, T, K], number of keys S or position of each [B or 1, S], position of the first query or of each
+# [B or 1, T]) -> term [B, H, T, S] that depends on distance and is added to the scaled attention scores; without
+# positions, keys are at 0..S-1
+RelativeScores = Callable[[Tensor, int | Tensor, int | Tensor], Tensor]
 
 
 class MultiHeadAttention(nn.Module):

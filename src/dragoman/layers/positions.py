@@ -1,7 +1,7 @@
 """Position encodings: sinusoidal, learned, one-hot, rotary and relative positions."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import CorpusError
@@ -46,6 +46,20 @@ def _extended_table(table: Float[Tensor, "T D"], end: int) -> Float[Tensor, "T2 
         return sinusoidal_table(1 << (end - 1).bit_length(), table.shape[1], table.device).to(table.dtype)
 
 
+def positions_end(offset: int | Int[Tensor, "_ T"], length: int) -> int:
+    """Return the first position after offset, offset + 1, ..., or after all those in the tensor `offset`."""
+    if isinstance(offset, int):
+        return offset + length
+    return int(offset.max()) + 1 if offset.numel() else 0
+
+
+def rows_at(
+    table: Float[Tensor, "P D"], offset: int | Int[Tensor, "_ T"], length: int
+) -> Float[Tensor, "T D"] | Float[Tensor, "_ T D"]:
+    """Return the rows of a table of positions: offset, offset + 1, ..., or those in the tensor `offset`."""
+    return table[offset : offset + length] if isinstance(offset, int) else table[offset]
+
+
 class SinusoidalPositions(nn.Module):
     """Add fixed sinusoidal position encodings, for any length (Vaswani et al. 2017, section 3.5)."""
 
@@ -55,12 +69,12 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoidal_table(256, d_model), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Add the positions offset, offset + 1, ... to the embeddings `x`."""
-        end = offset + x.shape[1]
+    def forward(self, x: Float[Tensor, "B T D"], offset: int | Int[Tensor, "_ T"] = 0) -> Float[Tensor, "B T D"]:
+        """Add positions to the embeddings `x`: offset, offset + 1, ..., or those in the tensor `offset`."""
+        end = positions_end(offset, x.shape[1])
         if end > len(self.table):
             self.table = _extended_table(self.table, end)
-        return x + self.table[offset:end]
+        return x + rows_at(self.table, offset, x.shape[1])
 
 
 class LearnedPositions(nn.Module):
@@ -70,19 +84,19 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(maximum, d_model)
 
-    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Add the positions offset, offset + 1, ... to the embeddings `x`.
+    def forward(self, x: Float[Tensor, "B T D"], offset: int | Int[Tensor, "_ T"] = 0) -> Float[Tensor, "B T D"]:
+        """Add positions to the embeddings `x`: offset, offset + 1, ..., or those in the tensor `offset`.
 
         Raises:
             CorpusError: the sequence has more positions than were learned.
         """
-        end, maximum = offset + x.shape[1], self.embedding.num_embeddings
+        end, maximum = positions_end(offset, x.shape[1]), self.embedding.num_embeddings
         if end > maximum:
             raise CorpusError(
                 f"a sequence of {end} is longer than the {maximum} learned positions of the model: "
                 "split the text, or train with sinusoidal positions or a larger max_positions"
             )
-        return x + self.embedding.weight[offset:end]
+        return x + rows_at(self.embedding.weight, offset, x.shape[1])
 
 
 class OneHotPositions(nn.Module):
@@ -104,8 +118,8 @@ class OneHotPositions(nn.Module):
         # [D, D] and [P, D] -> [D, D + P]
         return torch.cat((self.words.weight, self.columns.embedding.weight.t()), dim=1)
 
-    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Combine the embeddings `x` with the positions offset, offset + 1, ...
+    def forward(self, x: Float[Tensor, "B T D"], offset: int | Int[Tensor, "_ T"] = 0) -> Float[Tensor, "B T D"]:
+        """Combine the embeddings `x` with positions: offset, offset + 1, ..., or those in the tensor `offset`.
 
         Raises:
             CorpusError: the sequence has more positions than were learned.
@@ -127,13 +141,17 @@ class RotaryPositions(nn.Module):
         assert d_head % 2 == 0, "rotary positions rotate pairs of features"
         self.register_buffer("table", sinusoidal_table(256, d_head), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B H T K"], offset: int) -> Float[Tensor, "B H T K"]:
-        """Rotate `x`, whose first row is at position `offset`."""
-        end = offset + x.shape[2]
+    def forward(self, x: Float[Tensor, "B H T K"], offset: int | Int[Tensor, "_ T"]) -> Float[Tensor, "B H T K"]:
+        """Rotate `x`, whose rows are at the positions offset, offset + 1, ..., or at those in the tensor `offset`."""
+        end = positions_end(offset, x.shape[2])
         if end > len(self.table):
             self.table = _extended_table(self.table, end)
-        # [T, K] -> [T, K/2, 2]: the angles are those of the sinusoidal table
-        sine, cosine = self.table[offset:end].to(x.dtype).unflatten(1, (-1, 2)).unbind(-1)
+        # [T, K], or [B or 1, T, K] -> [B or 1, 1, T, K]: the same angles for every head
+        angles = rows_at(self.table, offset, x.shape[2]).to(x.dtype)
+        if angles.dim() == 3:
+            angles = angles.unsqueeze(1)
+        # [..., T, K] -> 2 x [..., T, K/2]: the angles are those of the sinusoidal table
+        sine, cosine = angles.unflatten(-1, (-1, 2)).unbind(-1)
         # [B, H, T, K] -> 2 x [B, H, T, K/2]
         even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
         rotated = (even * cosine - odd * sine, even * sine + odd * cosine)
@@ -162,20 +180,27 @@ class RelativePositions(nn.Module):
         self.after = max_distance if future else 0
         self.embedding = nn.Embedding(self.before + 1 + self.after, d_k)
 
-    def forward(self, query: Float[Tensor, "B H T K"], keys: int, offset: int) -> Float[Tensor, "B H T S"]:
+    def forward(
+        self,
+        query: Float[Tensor, "B H T K"],
+        keys: int | Int[Tensor, "_ S"],
+        offset: int | Int[Tensor, "_ T"],
+    ) -> Float[Tensor, "B H T S"]:
         """Return the term that is added to the scaled attention scores.
 
         Args:
-            query: queries, the first at position `offset`.
-            keys: S, the number of keys, which are at positions 0..S-1.
-            offset: position of the first query.
+            query: queries.
+            keys: S, the number of keys, which are at positions 0..S-1; or the position of each key.
+            offset: position of the first query; or the position of each query.
         """
         B, H, T, d_k = query.shape
         # [B, H, T, K] x [K, R] -> [B, H, T, R]: one product for each of the R distances
         products = (query * d_k**-0.5) @ self.embedding.weight.t()
-        position = torch.arange(keys, device=query.device)
-        # [S] - [T, 1] -> [T, S]
-        distance = position - torch.arange(offset, offset + T, device=query.device).unsqueeze(1)
+        key_position = torch.arange(keys, device=query.device).unsqueeze(0) if isinstance(keys, int) else keys
+        if isinstance(offset, int):
+            offset = torch.arange(offset, offset + T, device=query.device).unsqueeze(0)
+        # [B or 1, 1, 1, S] - [B or 1, 1, T, 1] -> [B or 1, 1, T, S]
+        distance = key_position[:, None, None, :] - offset[:, None, :, None]
         row = distance.clamp(-self.before, self.after) + self.before
         # [B, H, T, R] -> [B, H, T, S]: for each key, the product for its distance
-        return products.gather(-1, row.expand(B, H, T, keys))
+        return products.gather(-1, row.expand(B, H, T, -1))

@@ -36,8 +36,8 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim) if scaled else None
 
-    def forward(self, token: Int[Tensor, "B T"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """Embed tokens, the first of which is at position `offset`.
+    def forward(self, token: Int[Tensor, "B T"], offset: int | Int[Tensor, "_ T"] = 0) -> Float[Tensor, "B T D"]:
+        """Embed tokens at the positions offset, offset + 1, ..., or at those in the tensor `offset`.
 
         Raises:
             CorpusError: the sequence has more positions than were learned.
