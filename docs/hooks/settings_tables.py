@@ -120,8 +120,12 @@ def summary(cls: type[Any]) -> str:
 
 
 def descriptions(cls: type[Any]) -> dict[str, str]:
-    """Return the description of each field: a string below it, or a line of the class's docstring."""
-    return {**from_docstring(inspect.getdoc(cls) or ""), **from_strings(cls)}
+    """Return the description of each field: a string below it, or a line of the docstring of its class or a base."""
+    described: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            described |= from_docstring(inspect.cleandoc(base.__doc__ or "")) | from_strings(base)
+    return described
 
 
 def from_docstring(docstring: str) -> dict[str, str]:

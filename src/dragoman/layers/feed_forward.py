@@ -1,6 +1,7 @@
 """The position-wise feed-forward network and its gated variants."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -11,6 +12,7 @@ from dragoman.layers.dropout import Dropout
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "geglu": F.gelu,
     "swiglu": F.silu,
 }

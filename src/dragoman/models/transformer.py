@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dragoman.attention import AttentionMask, MultiHeadAttention
+from dragoman.attention import AttentionMask
 from dragoman.layers.decoder_layer import DecoderLayer, LayerCache
 from dragoman.layers.encoder_layer import EncoderLayer
-from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
-from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
-from dragoman.layers.positions import (
-    LearnedPositions,
-    OneHotPositions,
-    RelativePositions,
-    RotaryPositions,
-    SinusoidalPositions,
-)
-from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
+from dragoman.layers.positions import OneHotPositions
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.encoder_decoder import EncoderDecoder
 from dragoman.models.initialisation import initialise, unit_after_scaling, xavier
+from dragoman.models.layer_builders import (
+    build_attention,
+    build_feed_forward,
+    build_norm,
+    build_positions,
+    build_residual,
+    build_self_attention,
+)
 from dragoman.models.seq2seq import AttentionModules, Decoded, Memory
 from dragoman.models.state import DecoderState
 from dragoman.packing import Layout
@@ -153,11 +153,11 @@ def build_transformer(config: TransformerConfig) -> Transformer:
     )
 
     def final_norm() -> nn.Module | None:
-        return _norm(config) if config.norm_placement == "pre" else None
+        return build_norm(config) if config.norm_placement == "pre" else None
 
     model = Transformer(
-        Embedding(source_tokens, _positions(config), config.dropout),
-        Embedding(target_tokens, _positions(config), config.dropout),
+        Embedding(source_tokens, build_positions(config), config.dropout),
+        Embedding(target_tokens, build_positions(config), config.dropout),
         Encoder([_encoder_layer(config) for _ in range(config.encoder_layers)], final_norm()),
         Decoder([_decoder_layer(config) for _ in range(config.decoder_layers)], final_norm()),
         output,
@@ -183,83 +183,19 @@ def initialise_transformer(model: Transformer) -> None:
 
 def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
     return EncoderLayer(
-        _self_attention(config, future=True),
-        _feed_forward(config),
-        _residual(config),
-        _residual(config),
+        build_self_attention(config, future=True),
+        build_feed_forward(config),
+        build_residual(config),
+        build_residual(config),
     )
 
 
 def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
     return DecoderLayer(
-        _self_attention(config, future=False),
-        _attention(config),
-        _feed_forward(config),
-        _residual(config),
-        _residual(config),
-        _residual(config),
+        build_self_attention(config, future=False),
+        build_attention(config),
+        build_feed_forward(config),
+        build_residual(config),
+        build_residual(config),
+        build_residual(config),
     )
-
-
-def _self_attention(config: TransformerConfig, *, future: bool) -> MultiHeadAttention:
-    match config.positions:
-        case "rotary":
-            return _attention(config, rotation=RotaryPositions(config.key_width))
-        case "relative":
-            return _attention(config, relative=RelativePositions(config.max_distance, config.key_width, future=future))
-        case _:
-            return _attention(config)
-
-
-def _attention(
-    config: TransformerConfig,
-    *,
-    rotation: RotaryPositions | None = None,
-    relative: RelativePositions | None = None,
-) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.d_model,
-        config.heads,
-        d_k=config.d_k,
-        dropout=config.attention_dropout,
-        bias=config.attention_bias,
-        rotation=rotation,
-        relative=relative,
-    )
-
-
-def _feed_forward(config: TransformerConfig) -> FeedForward | GatedFeedForward:
-    build = GatedFeedForward if config.activation in GATED else FeedForward
-    return build(
-        config.d_model,
-        config.d_ff,
-        activation=config.activation,
-        dropout=config.activation_dropout,
-    )
-
-
-def _residual(config: TransformerConfig) -> PostNorm | PreNorm:
-    build = PostNorm if config.norm_placement == "post" else PreNorm
-    return build(_norm(config), config.dropout)
-
-
-def _norm(config: TransformerConfig) -> nn.Module:
-    match config.norm:
-        case "layer":
-            return LayerNorm(config.d_model, eps=NORM_EPSILON)
-        case "rms":
-            return RMSNorm(config.d_model, eps=NORM_EPSILON)
-        case "batch":
-            return TokenBatchNorm(config.d_model)
-
-
-def _positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | OneHotPositions | None:
-    match config.positions:
-        case "sinusoidal":
-            return SinusoidalPositions(config.d_model)
-        case "learned":
-            return LearnedPositions(config.max_positions, config.d_model)
-        case "one-hot":
-            return OneHotPositions(config.max_positions, config.d_model)
-        case "rotary" | "relative" | "none":
-            return None

@@ -59,6 +59,8 @@ def unsupported_reason(config: ModelConfig) -> str | None:
         return f"its architecture is {architecture_of(config)}"
     if config.norm == "batch":
         return "it has batch normalisation"
+    if config.activation == "gelu_tanh":
+        return "its activation is gelu_tanh"
     if config.key_width * config.heads != config.d_model:
         return f"its d_k is {config.key_width}, not d_model / heads"
     if config.positions not in ("sinusoidal", "learned", "rotary"):

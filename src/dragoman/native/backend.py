@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.errors import CorpusError, SettingsError
-from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.weights import open_weights
 from dragoman.native import Build, Precision, unsupported_reason
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, MAX_BATCH_TOKENS, SearchConfig, check_batch_tokens
@@ -172,7 +172,7 @@ def _load(directory: Path, config: TransformerConfig, build: Build, precision: P
             return weights.read(name)
 
         model = build.module.Model(
-            settings=asdict(config) | {"norm_epsilon": NORM_EPSILON},
+            settings=asdict(config),
             special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
             weights=read,
             precision=precision,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.native import Build, Precision
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 
@@ -57,7 +57,7 @@ def _random_model(build: Build, precision: Precision) -> Any:
         return random.standard_normal(shapes[name], dtype=np.float32) * 0.05 if name in shapes else None
 
     return build.module.Model(
-        settings=asdict(MODEL) | {"norm_epsilon": NORM_EPSILON},
+        settings=asdict(MODEL),
         special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
         weights=weights,
         precision=precision,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from dragoman.layers.norms import LayerNorm, RMSNorm, TokenBatchNorm
-from dragoman.models.config.transformer import NORM_EPSILON
+from dragoman.models.config.layers import NORM_EPSILON
 
 # Small enough for epsilon to matter.
 SCALE = 3e-3

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from dragoman import native
-from dragoman.models.config.transformer import NORM_EPSILON
 from dragoman.models.weights import WEIGHTS_FILE
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, write_model
@@ -26,7 +25,7 @@ NORM, INNER, GATE = (
 
 def load_model(weights: Weights, changes: dict[str, Any], precision: native.Precision = "fp32") -> Any:
     return BUILDS[0].module.Model(
-        settings=asdict(CONFIG) | {"norm_epsilon": NORM_EPSILON} | changes,
+        settings=asdict(CONFIG) | changes,
         special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
         weights=weights.get,
         precision=precision,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dragoman import native
 from dragoman.layers.norms import LayerNorm
-from dragoman.models.config.transformer import NORM_EPSILON, TransformerConfig
+from dragoman.models.config.layers import NORM_EPSILON
+from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import load_description
 from dragoman.models.storage import load_model
 from dragoman.models.transformer import build_transformer
@@ -21,7 +22,7 @@ from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, native_ba
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
-SETTINGS: dict[str, Any] = asdict(CONFIG) | {"norm_epsilon": NORM_EPSILON}
+SETTINGS: dict[str, Any] = asdict(CONFIG)
 SPECIAL_TOKENS: dict[str, Any] = {"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED}
 SOURCE, TARGET, PREFIX = [5, 9, 33, EOS], [7, 40, 8], [10, 11]
 

@@ -13,6 +13,9 @@ LARGEST = {
     "target_vocabulary": 1 << 24,
     "encoder_layers": 250,
     "decoder_layers": 250,
+    "layers": 250,
+    "vocabulary": 1 << 24,
+    "context": 1 << 17,
     "encoder_steps": 100,
     "decoder_steps": 100,
     "d_model": 1 << 16,
@@ -48,6 +51,12 @@ def check_probabilities(config: Any, names: Sequence[str]) -> None:
     for name in names:
         if not 0 <= getattr(config, name) < 1:
             raise SettingsError(f"{name} must be in [0, 1), not {getattr(config, name)}")
+
+
+def check_norm_epsilon(config: Any) -> None:
+    """Check that the number added to the variance in norms neither vanishes in float32 nor replaces the variance."""
+    if not 1e-12 <= config.norm_epsilon <= 1:
+        raise SettingsError(f"norm_epsilon must be between 1e-12 and 1, not {quoted(config.norm_epsilon)}")
 
 
 def check_heads(config: Any) -> None:

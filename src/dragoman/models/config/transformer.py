@@ -2,51 +2,30 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
-from dragoman.models.config.checks import (
-    check_heads,
-    check_probabilities,
-    check_random_positions,
-    check_sizes,
-    check_tied_embeddings,
-)
-from dragoman.models.shapes import TensorShape, linear, table, vocabulary, within
-
-# Added to the variance in layer and RMS normalisation, as in the reference implementation (tensor2tensor).
-NORM_EPSILON = 1e-6
+from dragoman.models.config.checks import check_random_positions, check_sizes, check_tied_embeddings
+from dragoman.models.config.layers import LayerConfig
+from dragoman.models.shapes import TensorShape, vocabulary, within
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(LayerConfig):
     """Settings of the encoder-decoder Transformer. Defaults are the paper's base model (Vaswani et al. 2017).
+
+    The settings of the layers are those of `LayerConfig`.
 
     Attributes:
         source_vocabulary: number of source subwords.
         target_vocabulary: number of target subwords.
         encoder_layers: N, number of encoder layers.
         decoder_layers: N, number of decoder layers.
-        d_model: width of embeddings and layers.
-        heads: number of heads; divides d_model. The values of a head have width d_model / heads.
-        d_ff: width of the hidden layer of the feed-forward network.
-        d_k: width of a head's queries and keys; None for d_model / heads.
-        dropout: P_drop, probability of dropping an element of sub-layer outputs and embeddings.
-        attention_dropout: probability of dropping an attention weight.
-        activation_dropout: probability of dropping an element inside the feed-forward network.
-        norm_placement: "post" as in the paper, or "pre".
-        norm: "layer", "rms", or "batch" (over tokens).
-        activation: "relu", "gelu", or gated: "geglu", "swiglu".
-        positions: "sinusoidal"; "learned" or "one-hot" (both for at most max_positions); "rotary"; "relative" (by
-            distance); or "none".
-        max_positions: number of learned or one-hot positions, which is the length of the longest sequence.
-        max_distance: largest distance with its own vector; larger distances share its vector. Relative positions only.
         random_positions: in training, a batch starts at a random position below this, so that training covers positions
             beyond the longest sentence of the corpus. 0 disables it. Sinusoidal positions only.
         tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
             and output), or "none".
-        attention_bias: True if the attention projections have biases.
 
     Example:
         >>> config = TransformerConfig(source_vocabulary=8000, target_vocabulary=8000, d_model=256, heads=4, d_ff=1024)
@@ -58,53 +37,16 @@ class TransformerConfig:
     target_vocabulary: int
     encoder_layers: int = 6
     decoder_layers: int = 6
-    d_model: int = 512
-    heads: int = 8
-    d_ff: int = 2048
-    d_k: int | None = None
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    norm_placement: Literal["post", "pre"] = "post"
-    norm: Literal["layer", "rms", "batch"] = "layer"
-    activation: Literal["relu", "gelu", "geglu", "swiglu"] = "relu"
-    positions: Literal["sinusoidal", "learned", "one-hot", "rotary", "relative", "none"] = "sinusoidal"
-    max_positions: int = 1024
-    max_distance: int = 16
     random_positions: int = 0
     tied_embeddings: TiedEmbeddings = "three-way"
-    attention_bias: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes(
-            self,
-            (
-                "source_vocabulary",
-                "target_vocabulary",
-                "encoder_layers",
-                "decoder_layers",
-                "d_model",
-                "heads",
-                "d_ff",
-                "max_positions",
-                "max_distance",
-            ),
-        )
-        if self.d_k is not None:
-            check_sizes(self, ("d_k",))
-        check_probabilities(self, ("dropout", "attention_dropout", "activation_dropout"))
-        check_heads(self)
-        if self.positions == "rotary" and self.key_width % 2:
-            raise SettingsError(f"rotary positions need an even d_k (default: d_model / heads), not {self.key_width}")
+        check_sizes(self, ("source_vocabulary", "target_vocabulary", "encoder_layers", "decoder_layers"))
+        super().__post_init__()
         check_random_positions(self)
         if self.random_positions and self.positions != "sinusoidal":
             raise SettingsError(f"random_positions needs sinusoidal positions, but positions = {self.positions!r}")
         check_tied_embeddings(self)
-
-    @property
-    def key_width(self) -> int:
-        """The width of a head's queries and keys."""
-        return self.d_model // self.heads if self.d_k is None else self.d_k
 
     def shape(self) -> str:
         """Return a short text with the sizes of the model."""
@@ -118,7 +60,7 @@ class TransformerConfig:
         """Yield every tensor of the model."""
         yield from vocabulary(self.source_vocabulary, self.target_vocabulary, self.d_model, self.tied_embeddings)
         for side in ("source_embedding", "target_embedding"):
-            yield from within(f"{side}.positions", self._positions())
+            yield from within(f"{side}.positions", self.position_tensors())
         for i in range(self.encoder_layers):
             yield from within(f"encoder.layers.{i}", self.encoder_layer())
         for i in range(self.decoder_layers):
@@ -128,59 +70,15 @@ class TransformerConfig:
 
     def encoder_layer(self) -> Iterator[TensorShape]:
         """Yield the tensors of one encoder layer."""
-        yield from within("self_attention", self._attention())
-        if self.positions == "relative":
-            yield from within("self_attention.relative.embedding", table(2 * self.max_distance + 1, self.key_width))
-        yield from within("feed_forward", self._feed_forward())
-        for residual in ("attention_residual", "feed_forward_residual"):
-            yield from within(f"{residual}.norm", self._norm())
+        yield from self.layer_tensors(future=True)
 
     def decoder_layer(self) -> Iterator[TensorShape]:
         """Yield the tensors of one decoder layer."""
-        yield from within("self_attention", self._attention())
-        if self.positions == "relative":
-            # A target position does not attend to later positions, which therefore have no vectors.
-            yield from within("self_attention.relative.embedding", table(self.max_distance + 1, self.key_width))
-        yield from within("memory_attention", self._attention())
-        yield from within("feed_forward", self._feed_forward())
+        yield from within("self_attention", self.self_attention_tensors(future=False))
+        yield from within("memory_attention", self.attention_tensors())
+        yield from within("feed_forward", self.feed_forward_tensors())
         for residual in ("self_residual", "memory_residual", "feed_forward_residual"):
-            yield from within(f"{residual}.norm", self._norm())
-
-    def final_norm(self) -> Iterator[TensorShape]:
-        """Yield the tensors of the norm after the last layer."""
-        if self.norm_placement == "pre":
-            yield from self._norm()
-
-    def _positions(self) -> Iterator[TensorShape]:
-        match self.positions:
-            case "learned":
-                yield from within("embedding", table(self.max_positions, self.d_model))
-            case "one-hot":
-                yield from within("words", linear(self.d_model, self.d_model, bias=False))
-                yield from within("columns.embedding", table(self.max_positions, self.d_model))
-            case "sinusoidal" | "rotary" | "relative" | "none":
-                pass
-
-    def _attention(self) -> Iterator[TensorShape]:
-        keys = self.heads * self.key_width
-        for name, width in (("query", keys), ("key", keys), ("value", self.d_model), ("output", self.d_model)):
-            yield from within(name, linear(width, self.d_model, bias=self.attention_bias))
-
-    def _feed_forward(self) -> Iterator[TensorShape]:
-        gated = self.activation in ("geglu", "swiglu")
-        if gated:
-            yield from within("gate", linear(self.d_ff, self.d_model, bias=False))
-        yield from within("inner", linear(self.d_ff, self.d_model, bias=not gated))
-        yield from within("outer", linear(self.d_model, self.d_ff, bias=not gated))
-
-    def _norm(self) -> Iterator[TensorShape]:
-        yield TensorShape("weight", (self.d_model,))
-        if self.norm != "rms":
-            yield TensorShape("bias", (self.d_model,))
-        if self.norm == "batch":
-            yield TensorShape("running_mean", (self.d_model,))
-            yield TensorShape("running_var", (self.d_model,))
-            yield TensorShape("num_batches_tracked", (), integer=True)
+            yield from within(f"{residual}.norm", self.norm_tensors())
 
 
 # For each preset, the settings that differ from the defaults, which are the paper's base model.

@@ -1,0 +1,91 @@
+"""Builders of the parts of Transformer layers, from the settings that several architectures share."""
+
+from torch import nn
+
+from dragoman.attention import MultiHeadAttention
+from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
+from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
+from dragoman.layers.positions import (
+    LearnedPositions,
+    OneHotPositions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+from dragoman.models.config.layers import LayerConfig
+
+
+def build_self_attention(config: LayerConfig, *, future: bool) -> MultiHeadAttention:
+    """Build a self-attention, with the positions that are represented in it.
+
+    Args:
+        config: settings of the layer.
+        future: True if queries attend to keys after them, as in an encoder.
+    """
+    match config.positions:
+        case "rotary":
+            return build_attention(config, rotation=RotaryPositions(config.key_width))
+        case "relative":
+            relative = RelativePositions(config.max_distance, config.key_width, future=future)
+            return build_attention(config, relative=relative)
+        case "sinusoidal" | "learned" | "one-hot" | "none":
+            return build_attention(config)
+
+
+def build_attention(
+    config: LayerConfig,
+    *,
+    rotation: RotaryPositions | None = None,
+    relative: RelativePositions | None = None,
+) -> MultiHeadAttention:
+    """Build an attention; see `MultiHeadAttention` for `rotation` and `relative`."""
+    return MultiHeadAttention(
+        config.d_model,
+        config.heads,
+        d_k=config.d_k,
+        dropout=config.attention_dropout,
+        bias=config.attention_bias,
+        rotation=rotation,
+        relative=relative,
+    )
+
+
+def build_feed_forward(config: LayerConfig) -> FeedForward | GatedFeedForward:
+    """Build a feed-forward network."""
+    build = GatedFeedForward if config.activation in GATED else FeedForward
+    return build(
+        config.d_model,
+        config.d_ff,
+        activation=config.activation,
+        dropout=config.activation_dropout,
+    )
+
+
+def build_residual(config: LayerConfig) -> PostNorm | PreNorm:
+    """Build a residual connection with its norm."""
+    build = PostNorm if config.norm_placement == "post" else PreNorm
+    return build(build_norm(config), config.dropout)
+
+
+def build_norm(config: LayerConfig) -> nn.Module:
+    """Build a norm."""
+    match config.norm:
+        case "layer":
+            return LayerNorm(config.d_model, eps=config.norm_epsilon)
+        case "rms":
+            return RMSNorm(config.d_model, eps=config.norm_epsilon)
+        case "batch":
+            return TokenBatchNorm(config.d_model)
+
+
+def build_positions(config: LayerConfig) -> SinusoidalPositions | LearnedPositions | OneHotPositions | None:
+    """Build the positions that are added to the embeddings; None if there are none."""
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(config.d_model)
+        case "learned":
+            return LearnedPositions(config.max_positions, config.d_model)
+        case "one-hot":
+            return OneHotPositions(config.max_positions, config.d_model)
+        case "rotary" | "relative" | "none":
+            return None
