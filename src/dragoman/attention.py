@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.packing import Layout
@@ -25,7 +25,8 @@ class AttentionMask:
 
     Attributes:
         allowed: [B or 1, T or 1, S], True where a query may attend to a key; None if every key is allowed.
-        causal: True if query t may attend only to keys 0..t, in addition to `allowed`.
+        causal: True if a query may attend only to keys at its own position and before it, in addition to `allowed`.
+            The T queries are at the last T of the S positions of the keys.
         queries: memory layout of the queries (set by `between` and `past`); None for [B, T, D].
         keys: memory layout of the keys; None for [B, S, D].
 
@@ -66,6 +67,20 @@ class AttentionMask:
         """Return a mask that lets every position attend to itself and to earlier ones; padding is at the end."""
         return cls(causal=True, queries=layout, keys=layout)
 
+    @classmethod
+    def past_in_documents(cls, layout: Layout, documents: Int[Tensor, "B T"] | None) -> "AttentionMask":
+        """Return a mask that lets every position attend to itself and to earlier ones of the same document.
+
+        Args:
+            layout: layout of the queries and the keys, without padding.
+            documents: index of the document of each position; None if each row is a part of one document.
+        """
+        if documents is None:
+            return cls.past(layout)
+        # [B, T, 1] == [B, 1, T] -> [B, T, T]
+        same = documents.unsqueeze(2) == documents.unsqueeze(1)
+        return cls(allowed=same, causal=True, queries=layout, keys=layout)
+
     @property
     def real(self) -> Bool[Tensor, "*BT"] | None:
         """True for the queries that are tokens; None if the mask has no layout of the queries."""
@@ -83,7 +98,7 @@ class AttentionMask:
         if allowed is None:
             allowed = torch.ones(1, 1, keys, dtype=torch.bool, device=device)
         if self.causal:
-            allowed = allowed & torch.ones(queries, keys, dtype=torch.bool, device=device).tril()
+            allowed = allowed & torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
         return allowed
 
 
@@ -162,7 +177,8 @@ def scaled_dot_product_attention(
     queries, keys = query.shape[-2], key.shape[-2]
     if query.device.type == "cpu" and queries * keys <= SHORT:
         return _short_attention(query, key, value, mask, dropout, bias)
-    if bias is None and mask.allowed is None:
+    # torch's own causal mask has the queries at the first positions of the keys.
+    if bias is None and mask.allowed is None and not (mask.causal and queries != keys):
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=mask.causal)
     # [B, T, S] -> [B, 1, T, S]
     allowed = mask.dense(queries, keys, query.device).unsqueeze(1)
@@ -300,7 +316,7 @@ class MultiHeadAttention(nn.Module):
             key, value = self._project(memory, mask.keys, self.key, self.value)
         if self.rotation is not None:
             query, key = self.rotation(query, 0), self.rotation(key, 0)
-        heads = self._heads(query, key, value, mask, offset=0)
+        heads = self._heads(query, key, value, mask)
         return self.output(heads if mask.queries is None else mask.queries.from_grid(heads))
 
     def project_memory(
@@ -327,7 +343,7 @@ class MultiHeadAttention(nn.Module):
         query = self._split(self.query(x))
         if self.rotation is not None:
             query = self.rotation(query, offset)
-        return self.output(self._heads(query, key, value, mask, offset))
+        return self.output(self._heads(query, key, value, mask))
 
     def _project(
         self, x: Float[Tensor, "*BT D"], layout: Layout | None, *projections: nn.Linear
@@ -351,10 +367,11 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "B H S K"],
         value: Float[Tensor, "B H S Kv"],
         mask: AttentionMask,
-        offset: int,
     ) -> Float[Tensor, "B T D"]:
         dropout = self.dropout if self.training else 0.0
-        bias = None if self.relative is None else self.relative(query, key.shape[2], offset)
+        # The queries are at the last positions of the keys, of which the first may have been dropped from a cache.
+        queries, keys = query.shape[2], key.shape[2]
+        bias = None if self.relative is None else self.relative(query, keys, keys - queries)
         heads = self.core(query, key, value, mask, dropout, bias)
         # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, D]: Concat(head_1, ..., head_h)
         return heads.transpose(1, 2).flatten(2)

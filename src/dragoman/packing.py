@@ -103,6 +103,53 @@ class Padded(Layout):
         return x.flatten()
 
 
+class Dense(Layout):
+    """A batch without padding: the rows are [B*T, D], a view of the batch, and attention's grid is the batch.
+
+    Args:
+        mask: [B, T], True everywhere.
+    """
+
+    packed = True
+
+    @property
+    def tokens(self) -> int:
+        """Number of rows."""
+        return self.mask.numel()
+
+    @property
+    def real(self) -> Bool[Tensor, " N"]:
+        """See `Layout.real`: all rows are tokens."""
+        return self.mask.flatten()
+
+    @property
+    def attendable(self) -> Bool[Tensor, "B T"]:
+        """See `Layout.attendable`: all positions."""
+        return self.mask
+
+    def rows(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "N D"]:
+        """See `Layout.rows`."""
+        # [B, T, D] -> [B*T, D]
+        return x.flatten(0, 1)
+
+    def batch(self, rows: Float[Tensor, "N D"]) -> Float[Tensor, "B T D"]:
+        """See `Layout.batch`."""
+        # [B*T, D] -> [B, T, D]
+        return rows.unflatten(0, self.mask.shape)
+
+    def to_grid(self, rows: Float[Tensor, "N D"]) -> Float[Tensor, "B T D"]:
+        """See `Layout.to_grid`."""
+        return self.batch(rows)
+
+    def from_grid(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "N D"]:
+        """See `Layout.from_grid`."""
+        return self.rows(x)
+
+    def values(self, x: Shaped[Tensor, "B T"]) -> Shaped[Tensor, " N"]:
+        """Return all elements."""
+        return x.flatten()
+
+
 class Packed(Layout):
     """The real tokens as rows [N, D], sentence by sentence, followed by at least one filler row.
 
@@ -164,6 +211,11 @@ class Packed(Layout):
     @cached_property
     def _grid_maps(self) -> tuple[Tensor, Tensor]:
         return _index_maps(self._grid, self.tokens)
+
+
+def dense(tokens: Shaped[Tensor, "B T"]) -> Dense:
+    """Return the layout of a batch without padding, of the shape of `tokens`."""
+    return Dense(torch.ones(1, 1, dtype=torch.bool, device=tokens.device).expand(tokens.shape))
 
 
 def layout_of(mask: Bool[Tensor, "B T"]) -> Layout:

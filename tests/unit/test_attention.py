@@ -34,7 +34,7 @@ def test_dense_masks() -> None:
     real = torch.tensor([[True, True, False], [True, False, False]])
     assert AttentionMask.padding(real).dense(2, 3, CPU).equal(real.unsqueeze(1))
     assert NO_MASK.dense(2, 3, CPU).expand(1, 2, 3).all()
-    assert CAUSAL_MASK.dense(2, 3, CPU).equal(torch.tensor([[[True, False, False], [True, True, False]]]))
+    assert CAUSAL_MASK.dense(2, 3, CPU).equal(torch.tensor([[[True, True, False], [True, True, True]]]))
     both = AttentionMask(allowed=real.unsqueeze(1), causal=True)
     assert both.dense(3, 3, CPU).equal(real.unsqueeze(1) & torch.ones(3, 3, dtype=torch.bool).tril())
 
@@ -270,3 +270,12 @@ def test_rotation_depends_on_distances_only() -> None:
     torch.testing.assert_close(attention.attend(x, key, value, offset=40), attention(x, x), atol=1e-6, rtol=1e-6)
     # Distances do matter: in reverse order, the same tokens have other outputs.
     assert not torch.allclose(attention(x.flip(1), x.flip(1)).flip(1), attention(x, x), atol=1e-3)
+
+
+@pytest.mark.parametrize("keys", [7, 200])
+def test_causal_queries_are_at_the_last_positions_of_the_keys(keys: int) -> None:
+    """For few and for many keys, which different kernels compute."""
+    query, key, value = random(2, 2, keys, 4), random(2, 2, keys, 4, seed=1), random(2, 2, keys, 4, seed=2)
+    expected = naive_attention(query, key, value, CAUSAL_MASK)[0][:, :, -5:]
+    actual = scaled_dot_product_attention(query[:, :, -5:], key, value, CAUSAL_MASK)
+    torch.testing.assert_close(actual, expected)

@@ -347,14 +347,18 @@ def test_an_architecture_is_four_files(scratch: Scratch) -> None:
     scratch.add("../tests/support/variants/bag.py", BAG_VARIANTS)
     scratch.add_line(
         "models/registry.py",
-        '        ("bag", bag.BagConfig, bag.PRESETS),',
-        after='        ("universal", universal.UniversalConfig, universal.PRESETS),',
+        '    ("bag", "seq2seq", bag.BagConfig, bag.PRESETS),',
+        after='    ("universal", "seq2seq", universal.UniversalConfig, universal.PRESETS),',
     )
-    scratch.replace("models/registry.py", "import ModelConfig, convolutional", "import ModelConfig, bag, convolutional")
+    scratch.replace(
+        "models/registry.py",
+        "    TextModelConfig,\n    convolutional,",
+        "    TextModelConfig,\n    bag,\n    convolutional,",
+    )
     contract = "tests/unit/models/test_contract.py"
     held = scratch.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", contract, "-k", "bag")
     assert " passed" in held.stdout
-    assert "recurrent,convolutional,universal,bag}" in scratch.run("train", "--help")
+    assert "recurrent,convolutional,universal,bag," in scratch.run("train", "--help")
     out, _ = scratch.train("architecture=bag")
     (scratch.folder / "text").write_text("one\ntwo hundred\n", encoding="utf-8")
     assert len(scratch.run("translate", out, scratch.folder / "text").splitlines()) == 2

@@ -18,7 +18,7 @@ from dragoman.comparison.studies import Study, Variant, study_named
 from dragoman.comparison.trial import Trial, TrialResult, load_result, run_trial
 from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import read_json_object, write_atomically
-from dragoman.models.config import ModelConfig
+from dragoman.models.config import ModelConfig, Seq2SeqConfig
 from dragoman.models.registry import preset, read_model_config
 from dragoman.printing import print_message
 from dragoman.run.config import read_settings, resolve_without_corpus
@@ -198,6 +198,7 @@ def variant_settings(variant: Variant, reference: Plan, *, match_parameters: boo
 def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
     settings = to_mapping(reference.model)
     if variant.architecture != reference.config.architecture:
+        assert isinstance(reference.model, Seq2SeqConfig)
         own = preset(
             reference.config.preset,
             reference.model.source_vocabulary,

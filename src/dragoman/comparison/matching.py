@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from dragoman.models.config import ModelConfig
-from dragoman.models.registry import build_model
+from dragoman.models.registry import build_any
 
 # Widths are multiples of this; other widths are slow.
 STEP = 8
@@ -17,7 +17,7 @@ WIDEST = 8192
 def count_parameters(config: ModelConfig) -> int:
     """Return the number of parameters of a model without allocating them; tied weights are counted once."""
     with torch.device("meta"):
-        return sum(parameter.numel() for parameter in build_model(config).parameters())
+        return sum(parameter.numel() for parameter in build_any(config).parameters())
 
 
 def with_width(config: ModelConfig, d_model: int) -> ModelConfig:

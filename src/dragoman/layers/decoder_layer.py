@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import NO_MASK, AttentionMask, MultiHeadAttention
+from dragoman.layers.key_value_cache import KeyValueCache
 
 
 @dataclass(frozen=True)
@@ -14,32 +14,16 @@ class LayerCache:
     """Key-value cache of a decoder layer.
 
     Attributes:
-        self_key: [B, H, t, K], keys of the t target positions so far.
-        self_value: [B, H, t, Kv], values of the t target positions so far.
-        memory_key: [B, H, S, K], keys of the source, computed once.
-        memory_value: [B, H, S, Kv], values of the source, computed once.
+        past: keys and values of the target positions so far.
+        memory: keys and values of the source, computed once.
     """
 
-    self_key: Float[Tensor, "B H t K"]
-    self_value: Float[Tensor, "B H t Kv"]
-    memory_key: Float[Tensor, "B H S K"]
-    memory_value: Float[Tensor, "B H S Kv"]
-
-    def extended(self, key: Float[Tensor, "B H 1 K"], value: Float[Tensor, "B H 1 Kv"]) -> "LayerCache":
-        """Return the cache with one more target position."""
-        # [B, H, t, K] and [B, H, 1, K] -> [B, H, t+1, K]
-        return replace(
-            self, self_key=torch.cat((self.self_key, key), dim=2), self_value=torch.cat((self.self_value, value), dim=2)
-        )
+    past: KeyValueCache
+    memory: KeyValueCache
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "LayerCache":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return LayerCache(
-            self.self_key[rows],
-            self.self_value[rows],
-            self.memory_key[rows],
-            self.memory_value[rows],
-        )
+        return LayerCache(self.past.reorder(rows), self.memory.reorder(rows))
 
 
 class DecoderLayer(nn.Module):
@@ -87,8 +71,9 @@ class DecoderLayer(nn.Module):
 
     def start(self, memory: Float[Tensor, "B S D"]) -> LayerCache:
         """Return the cache before the first step: keys and values of the source, and no target position."""
-        memory_key, memory_value = self.memory_attention.project_memory(memory)
-        return LayerCache(memory_key[:, :, :0], memory_value[:, :, :0], memory_key, memory_value)
+        source = KeyValueCache(*self.memory_attention.project_memory(memory))
+        past = KeyValueCache(*self.self_attention.project_memory(memory[:, :0]))
+        return LayerCache(past, source)
 
     def step(
         self,
@@ -112,11 +97,11 @@ class DecoderLayer(nn.Module):
         def attend_to_past(y: Tensor) -> Tensor:
             nonlocal cache
             key, value = self.self_attention.project_memory(y, offset=position)
-            cache = cache.extended(key, value)
-            return self.self_attention.attend(y, cache.self_key, cache.self_value, NO_MASK, offset=position)
+            cache = replace(cache, past=cache.past.extended(key, value))
+            return self.self_attention.attend(y, cache.past.key, cache.past.value, NO_MASK, offset=position)
 
         def attend_to_memory(y: Tensor) -> Tensor:
-            return self.memory_attention.attend(y, cache.memory_key, cache.memory_value, memory_mask)
+            return self.memory_attention.attend(y, cache.memory.key, cache.memory.value, memory_mask)
 
         x = self.self_residual(x, attend_to_past)
         x = self.memory_residual(x, attend_to_memory)

@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask, MultiHeadAttention
+from dragoman.layers.feed_forward import FeedForward, GatedFeedForward
 
 
 class EncoderLayer(nn.Module):
@@ -12,7 +13,7 @@ class EncoderLayer(nn.Module):
     def __init__(
         self,
         self_attention: MultiHeadAttention,
-        feed_forward: nn.Module,
+        feed_forward: FeedForward | GatedFeedForward,
         attention_residual: nn.Module,
         feed_forward_residual: nn.Module,
     ) -> None:

@@ -84,9 +84,20 @@ class RecurrentLayer(nn.Module):
         """Return the states h at all positions; the initial state is `state`, or zeros if it is None."""
         if state is None:
             return self.kernel(x)[0]
+        return self.read(x, state)[0]
+
+    @property
+    def state_parts(self) -> int:
+        """Number of tensors of a state: 2 for an LSTM, 1 for a GRU."""
+        return 2 if isinstance(self.kernel, nn.LSTM) else 1
+
+    def read(self, x: Float[Tensor, "B T I"], state: CellState) -> tuple[Float[Tensor, "B T D"], CellState]:
+        """Return the states h at all positions after `state`, and the state after the last position."""
         # [B, D] -> [1, B, D]: torch's first dimension counts layers, and cuDNN needs contiguous tensors
         initial = tuple(part.unsqueeze(0).contiguous() for part in state)
-        return self.kernel(x, initial if len(initial) == 2 else initial[0])[0]
+        states, last = self.kernel(x, initial if len(initial) == 2 else initial[0])
+        # [1, B, D] -> [B, D]
+        return states, tuple(part.squeeze(0) for part in (last if len(initial) == 2 else (last,)))
 
     def unroll(self, prefix: Float[Tensor, "T B K"]) -> Advance:
         """Return a function that computes the states one position at a time, to be called T times.

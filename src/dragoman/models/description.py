@@ -13,8 +13,8 @@ from pathlib import Path
 
 from dragoman.errors import ModelError, quoted
 from dragoman.files import read_json_object, read_regular, write_atomically
-from dragoman.models.config import ModelConfig
-from dragoman.models.registry import architecture_of, read_model_config
+from dragoman.models.config import ModelConfig, Seq2SeqConfig, TextModelConfig
+from dragoman.models.registry import architecture_of, kind_of, read_model_config
 from dragoman.settings import from_mapping, to_mapping
 from dragoman.text.tokenizer import LARGEST_TOKENIZER, TOKENIZER_FILES
 
@@ -36,12 +36,13 @@ LONGEST_TRAINED = 1 << 17
 
 @dataclass(frozen=True, kw_only=True)
 class ModelDescription:
-    """Contents of config.json.
+    """Contents of config.json; the languages and the direction are those of a translation model.
 
     Attributes:
         architecture: a name in `registry.ARCHITECTURES`.
         model: settings of the model.
-        trained_length: length in subwords of the longest training sentence; longer input is split when translating.
+        trained_length: length in subwords of the longest training sentence; longer input is split when translating. Of
+            a language model or an encoder: number of tokens of a window of text in training.
         source_language: code such as "en"; None if unknown.
         target_language: code such as "de"; None if unknown.
         vocabulary_hash: hash of the tokenizer that the model was trained with, to detect a different tokenizer.
@@ -71,6 +72,40 @@ class ModelDescription:
     def listed(self) -> Mapping[str, str] | None:
         """The digests; None if the format has no list of files."""
         return None if self.format == 1 else self.digests
+
+
+def seq2seq_config(description: ModelDescription, where: Path) -> Seq2SeqConfig:
+    """Return the settings of a sequence-to-sequence model.
+
+    Args:
+        description: description of the model.
+        where: the model directory, for the message.
+
+    Raises:
+        ModelError: the model is of another kind.
+    """
+    if isinstance(description.model, Seq2SeqConfig):
+        return description.model
+    advice = {
+        "language": "is a language model: use dragoman generate, evaluate or embed",
+        "encoder": "is an encoder of text: use dragoman evaluate or embed",
+    }
+    raise ModelError(f"{where} {advice[kind_of(description.model)]}")
+
+
+def text_model_config(description: ModelDescription, where: Path) -> TextModelConfig:
+    """Return the settings of a model of texts: a language model or an encoder.
+
+    Args:
+        description: description of the model.
+        where: the model directory, for the message.
+
+    Raises:
+        ModelError: the model translates.
+    """
+    if isinstance(description.model, TextModelConfig):
+        return description.model
+    raise ModelError(f"{where} is a translation model: use dragoman translate")
 
 
 def load_description(directory: Path) -> ModelDescription:

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-
-from dragoman.models.seq2seq import Seq2Seq
+from torch import nn
 
 
 @contextmanager
-def inference(models: Sequence[Seq2Seq]) -> Iterator[None]:
+def inference(models: Sequence[nn.Module]) -> Iterator[None]:
     """Disable gradients and dropout; on exit, restore the training mode of each model.
 
     Validation during training decodes with the model that is being trained.

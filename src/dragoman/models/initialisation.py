@@ -43,3 +43,23 @@ def normal(linear: nn.Linear, std: float) -> None:
     """Set the weights normal with standard deviation `std`, and the biases zero."""
     nn.init.normal_(linear.weight, std=std)
     nn.init.zeros_(linear.bias)
+
+
+def recurrent_gates(layer: nn.LSTM | nn.GRU) -> None:
+    """Initialise a recurrent layer so that gradients neither vanish nor explode over time at the start of training.
+
+    The matrix of each gate that multiplies the state is orthogonal (Saxe et al. 2014). The matrix that multiplies the
+    input is uniform with variance 2 / (fan-in + fan-out). Biases are zero, except those of forget gates, which are one,
+    so that an LSTM initially keeps its state (Gers et al. 2000; Jozefowicz et al. 2015).
+    """
+    input_weight, state_weight, input_bias, state_bias = layer.all_weights[0]
+    # [gates*D, I] -> gates x [D, I]
+    for weight in input_weight.split(layer.hidden_size):
+        nn.init.xavier_uniform_(weight)
+    for weight in state_weight.split(layer.hidden_size):
+        nn.init.orthogonal_(weight)
+    nn.init.zeros_(input_bias)
+    nn.init.zeros_(state_bias)
+    if isinstance(layer, nn.LSTM):
+        # torch stores the gates of an LSTM in this order: input, forget, cell, output
+        nn.init.ones_(input_bias[layer.hidden_size : 2 * layer.hidden_size])

@@ -29,7 +29,7 @@ from dragoman.layers.recurrent_attention import (
 from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.embedding import Embedding, vocabulary_matrices
 from dragoman.models.encoder_decoder import EncoderDecoder
-from dragoman.models.initialisation import Rules, initialise, unit_after_scaling, xavier
+from dragoman.models.initialisation import Rules, initialise, recurrent_gates, unit_after_scaling, xavier
 from dragoman.models.seq2seq import AttentionModules, Decoded, Memory
 from dragoman.models.state import DecoderState
 from dragoman.packing import Layout, Padded
@@ -250,34 +250,14 @@ def build_recurrent(config: RecurrentConfig) -> Recurrent:
 
 
 def initialise_recurrent(model: Recurrent) -> None:
-    """Initialise so that gradients neither vanish nor explode over time at the start of training.
-
-    The matrix of each gate that multiplies the state is orthogonal (Saxe et al. 2014). The matrix that multiplies the
-    input, and all other matrices, are uniform with variance 2 / (fan-in + fan-out). Biases are zero, except those of
-    forget gates, which are one, so that an LSTM initially keeps its state (Gers et al. 2000; Jozefowicz et al. 2015).
-    Embeddings and output projection are as in the Transformer: normal with standard deviation d_model^-0.5.
-    """
+    """Initialise the layers by `recurrent_gates`, and all other matrices as in the Transformer."""
     rules: Rules = {
-        nn.LSTM: _initialise_layer,
-        nn.GRU: _initialise_layer,
+        nn.LSTM: recurrent_gates,
+        nn.GRU: recurrent_gates,
         nn.Linear: xavier,
         nn.Embedding: unit_after_scaling,
     }
     initialise(model, rules, output_std=model.output.in_features**-0.5)
-
-
-def _initialise_layer(layer: nn.LSTM | nn.GRU) -> None:
-    input_weight, state_weight, input_bias, state_bias = layer.all_weights[0]
-    # [gates*D, I] -> gates x [D, I]
-    for weight in input_weight.split(layer.hidden_size):
-        nn.init.xavier_uniform_(weight)
-    for weight in state_weight.split(layer.hidden_size):
-        nn.init.orthogonal_(weight)
-    nn.init.zeros_(input_bias)
-    nn.init.zeros_(state_bias)
-    if isinstance(layer, nn.LSTM):
-        # torch stores the gates of an LSTM in this order: input, forget, cell, output
-        nn.init.ones_(input_bias[layer.hidden_size : 2 * layer.hidden_size])
 
 
 def _encoder_layer(config: RecurrentConfig, width: int) -> RecurrentEncoderLayer:

@@ -6,14 +6,30 @@ This module does not import torch, which takes seconds, until a model is built; 
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.errors import SettingsError, UserError, quoted
-from dragoman.models.config import ModelConfig, convolutional, recurrent, transformer, universal
+from dragoman.models.config import (
+    ModelConfig,
+    Seq2SeqConfig,
+    TextModelConfig,
+    convolutional,
+    language,
+    recurrent,
+    recurrent_language,
+    transformer,
+    universal,
+)
 from dragoman.settings import from_mapping
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from dragoman.models.language_model import LanguageModel
     from dragoman.models.seq2seq import Seq2Seq
+
+# What a model does: translate a source into a target, continue a text, or represent the tokens of a text.
+Kind = Literal["seq2seq", "language", "encoder"]
 
 
 @dataclass(frozen=True)
@@ -21,32 +37,43 @@ class Architecture:
     """Entry of the table of architectures.
 
     Attributes:
-        config: class of its settings, a `ModelConfig`.
+        kind: what its models do.
+        config: class of its settings: a `Seq2SeqConfig` if the kind is "seq2seq", else a `TextModelConfig`.
         presets: for each preset, the settings that differ from the defaults.
         builder: "module:function" of the function that builds a model from its settings.
     """
 
+    kind: Kind
     config: type[Any]
     presets: Mapping[str, Mapping[str, Any]]
     builder: str
 
-    def load_builder(self) -> "Callable[[Any], Seq2Seq]":
+    def load_builder(self) -> "Callable[[Any], nn.Module]":
         """Import the function that builds a model."""
         module, _, function = self.builder.partition(":")
-        builder: Callable[[Any], Seq2Seq] = getattr(importlib.import_module(module), function)
+        builder: Callable[[Any], nn.Module] = getattr(importlib.import_module(module), function)
         return builder
 
 
+_TABLE: tuple[tuple[str, Kind, type[Any], Mapping[str, Mapping[str, Any]]], ...] = (
+    ("transformer", "seq2seq", transformer.TransformerConfig, transformer.PRESETS),
+    ("recurrent", "seq2seq", recurrent.RecurrentConfig, recurrent.PRESETS),
+    ("convolutional", "seq2seq", convolutional.ConvolutionalConfig, convolutional.PRESETS),
+    ("universal", "seq2seq", universal.UniversalConfig, universal.PRESETS),
+    ("language", "language", language.LanguageConfig, language.PRESETS),
+    ("recurrent-language", "language", recurrent_language.RecurrentLanguageConfig, recurrent_language.PRESETS),
+)
 # The keys are the names used in config.json, in run files and by `dragoman train --model`.
 ARCHITECTURES: dict[str, Architecture] = {
-    name: Architecture(config, presets, f"dragoman.models.{name}:build_{name}")
-    for name, config, presets in (
-        ("transformer", transformer.TransformerConfig, transformer.PRESETS),
-        ("recurrent", recurrent.RecurrentConfig, recurrent.PRESETS),
-        ("convolutional", convolutional.ConvolutionalConfig, convolutional.PRESETS),
-        ("universal", universal.UniversalConfig, universal.PRESETS),
-    )
+    name: Architecture(kind, config, presets, f"dragoman.models.{module}:build_{module}")
+    for name, kind, config, presets in _TABLE
+    for module in [name.replace("-", "_")]
 }
+
+
+def architectures(kind: Kind) -> dict[str, Architecture]:
+    """Return the architectures of this kind, by name."""
+    return {name: architecture for name, architecture in ARCHITECTURES.items() if architecture.kind == kind}
 
 
 def architecture_named(name: str) -> Architecture:
@@ -65,15 +92,44 @@ def architecture_of(config: ModelConfig) -> str:
     return next(name for name, architecture in ARCHITECTURES.items() if architecture.config is type(config))
 
 
-def build_model(config: ModelConfig) -> "Seq2Seq":
-    """Build the model that `config` describes, with random initial weights.
+def kind_of(config: ModelConfig) -> Kind:
+    """Return what a model with these settings does."""
+    return ARCHITECTURES[architecture_of(config)].kind
+
+
+def build_any(config: ModelConfig) -> "nn.Module":
+    """Build the model of any kind that `config` describes, with random initial weights."""
+    return ARCHITECTURES[architecture_of(config)].load_builder()(config)
+
+
+def build_language_model(config: TextModelConfig) -> "LanguageModel":
+    """Build the language model that `config` describes, with random initial weights.
+
+    Example:
+        >>> model = build_language_model(text_preset("tiny", 1000))
+        >>> sum(parameter.numel() for parameter in model.parameters())
+        163456
+    """
+    from dragoman.models.language_model import LanguageModel
+
+    model = build_any(config)
+    assert isinstance(model, LanguageModel)
+    return model
+
+
+def build_model(config: Seq2SeqConfig) -> "Seq2Seq":
+    """Build the sequence-to-sequence model that `config` describes, with random initial weights.
 
     Example:
         >>> model = build_model(preset("tiny", 1000, 1000, joint=True))
         >>> sum(parameter.numel() for parameter in model.parameters())
         295936
     """
-    return ARCHITECTURES[architecture_of(config)].load_builder()(config)
+    from dragoman.models.seq2seq import Seq2Seq
+
+    model = build_any(config)
+    assert isinstance(model, Seq2Seq)
+    return model
 
 
 def read_model_config(
@@ -100,8 +156,8 @@ def read_model_config(
 
 def preset(
     name: str, source_vocabulary: int, target_vocabulary: int, *, joint: bool, architecture: str = "transformer"
-) -> ModelConfig:
-    """Return the settings of a preset.
+) -> Seq2SeqConfig:
+    """Return the settings of a preset of a sequence-to-sequence architecture.
 
     Args:
         name: name of the preset, such as "tiny", "small" or "base".
@@ -119,14 +175,43 @@ def preset(
         >>> config.shape()
         '6 encoder and 6 decoder layers, d_model 512, 8 heads, d_ff 2048'
     """
-    entry = architecture_named(architecture)
-    if name not in entry.presets:
-        raise SettingsError(f"{architecture} has no preset {name!r}: choose one of {', '.join(entry.presets)}")
+    entry = _entry_of_kind(architecture, name, "seq2seq")
     settings = {
         "source_vocabulary": source_vocabulary,
         "target_vocabulary": target_vocabulary,
         "tied_embeddings": "three-way" if joint else "two-way",
         **entry.presets[name],
     }
-    config: ModelConfig = from_mapping(entry.config, settings, f"preset {name}")
+    config: Seq2SeqConfig = from_mapping(entry.config, settings, f"preset {name}")
     return config
+
+
+def text_preset(name: str, vocabulary: int, *, architecture: str = "language") -> TextModelConfig:
+    """Return the settings of a preset of an architecture of texts: a language model or an encoder.
+
+    Args:
+        name: name of the preset, such as "tiny" or "mini".
+        vocabulary: number of tokens in the vocabulary.
+        architecture: a name in `ARCHITECTURES`.
+
+    Raises:
+        SettingsError: the architecture is unknown, or has no preset of this name.
+
+    Example:
+        >>> text_preset("nano", 69).shape()
+        '4 layers, d_model 128, 4 heads, d_ff 512'
+    """
+    kind: Kind = "language" if architecture_named(architecture).kind == "language" else "encoder"
+    entry = _entry_of_kind(architecture, name, kind)
+    settings = {"vocabulary": vocabulary, **entry.presets[name]}
+    config: TextModelConfig = from_mapping(entry.config, settings, f"preset {name}")
+    return config
+
+
+def _entry_of_kind(architecture: str, preset_name: str, kind: Kind) -> Architecture:
+    entry = architecture_named(architecture)
+    if entry.kind != kind:
+        raise SettingsError(f"{architecture} is not one of {', '.join(architectures(kind))}")
+    if preset_name not in entry.presets:
+        raise SettingsError(f"{architecture} has no preset {preset_name!r}: choose one of {', '.join(entry.presets)}")
+    return entry

@@ -41,6 +41,15 @@ def table(rows: int, columns: int) -> Iterator[TensorShape]:
     yield TensorShape("weight", (rows, columns))
 
 
+def recurrent_layer(cell: str, inputs: int, states: int) -> Iterator[TensorShape]:
+    """Yield the tensors of a recurrent layer in one direction; `cell` is "lstm" or "gru"."""
+    gates = 4 if cell == "lstm" else 3
+    yield TensorShape("kernel.weight_ih_l0", (gates * states, inputs))
+    yield TensorShape("kernel.weight_hh_l0", (gates * states, states))
+    yield TensorShape("kernel.bias_ih_l0", (gates * states,))
+    yield TensorShape("kernel.bias_hh_l0", (gates * states,))
+
+
 def vocabulary(source: int, target: int, d_model: int, tied: str) -> Iterator[TensorShape]:
     """Yield the embeddings and the output projection; a tied matrix is stored once, under its first name."""
     yield from within("source_embedding.tokens", table(source, d_model))
@@ -48,3 +57,10 @@ def vocabulary(source: int, target: int, d_model: int, tied: str) -> Iterator[Te
         yield from within("target_embedding.tokens", table(target, d_model))
     if tied == "none":
         yield from within("output", linear(target, d_model, bias=False))
+
+
+def text_vocabulary(size: int, d_model: int, *, tied: bool) -> Iterator[TensorShape]:
+    """Yield the embedding and the output projection of a model of one vocabulary; a tied matrix is stored once."""
+    yield from within("embedding.tokens", table(size, d_model))
+    if not tied:
+        yield from within("output", linear(size, d_model, bias=False))

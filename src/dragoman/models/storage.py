@@ -1,15 +1,28 @@
 """Saving and loading of models: config.json and model.safetensors of a model directory; pickle is never used."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.errors import ModelError
-from dragoman.models.description import ModelDescription, load_description, save_description
-from dragoman.models.registry import build_model
+from dragoman.models.config import ModelConfig
+from dragoman.models.description import (
+    ModelDescription,
+    load_description,
+    save_description,
+    seq2seq_config,
+    text_model_config,
+)
+from dragoman.models.language_model import LanguageModel
+from dragoman.models.registry import build_language_model, build_model, kind_of
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -66,12 +79,12 @@ def save_model(directory: Path, description: ModelDescription, weights: dict[str
 
 
 def load_model(directory: Path) -> Seq2Seq:
-    """Load the model of a model directory, in evaluation mode on the CPU.
+    """Load the sequence-to-sequence model of a model directory, in evaluation mode on the CPU.
 
     Use `dragoman.Translator.load` to translate text; this function returns the torch module.
 
     Raises:
-        ModelError: a file is missing or damaged, or the two files do not belong together.
+        ModelError: a file is missing or damaged, the two files do not belong together, or the model is of another kind.
         FloatingPointError: weights are not finite, or too large.
 
     Example:
@@ -80,11 +93,44 @@ def load_model(directory: Path) -> Seq2Seq:
         >>> model.training
         False
     """
-    config = load_description(directory).model
-    # The weights file is checked first: settings from a file could make `build_model` allocate any amount of memory.
+    config = seq2seq_config(load_description(directory), directory)
+    with _checked_weights(directory, config) as read_weights:
+        return read_weights(build_model(config))
+
+
+def load_language_model(directory: Path) -> LanguageModel:
+    """Load the language model of a model directory, in evaluation mode on the CPU.
+
+    Use `dragoman.Generator.load` to generate text; this function returns the torch module.
+
+    Raises:
+        ModelError: a file is missing or damaged, the two files do not belong together, or the model is of another kind.
+        FloatingPointError: weights are not finite, or too large.
+    """
+    description = load_description(directory)
+    config = text_model_config(description, directory)
+    if kind_of(config) != "language":
+        raise ModelError(f"{directory} is an encoder of text, not a language model: use dragoman evaluate or embed")
+    with _checked_weights(directory, config) as read_weights:
+        return read_weights(build_language_model(config))
+
+
+class _ReadWeights(Protocol):
+    def __call__(self, model: M) -> M: ...
+
+
+@contextmanager
+def _checked_weights(directory: Path, config: ModelConfig) -> Iterator[_ReadWeights]:
+    """Yield the function that reads the weights of a model from the checked weights file.
+
+    The file is checked before the model is built: settings from a file could make that allocate any amount of memory.
+    """
     with open_weights(directory, config) as weights_file:
-        model = build_model(config)
-        weights = weights_of(model)
-        for name in weights_file.names:
-            weights_file.read_into(name, weights[name].numpy())
-    return model.eval()
+
+        def read(model: M) -> M:
+            weights = weights_of(model)
+            for name in weights_file.names:
+                weights_file.read_into(name, weights[name].numpy())
+            return model.eval()
+
+        yield read

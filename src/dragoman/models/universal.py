@@ -46,10 +46,8 @@ class UniversalState(DecoderState):
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "UniversalState":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        memory_key, memory_value = self.steps[0].memory_key[rows], self.steps[0].memory_value[rows]
-        steps = tuple(
-            LayerCache(cache.self_key[rows], cache.self_value[rows], memory_key, memory_value) for cache in self.steps
-        )
+        memory = self.steps[0].memory.reorder(rows)
+        steps = tuple(LayerCache(cache.past.reorder(rows), memory) for cache in self.steps)
         return UniversalState(steps, self.memory_mask[rows], self.position)
 
 
@@ -240,7 +238,7 @@ class UniversalDecoder(RepeatedBlock[DecoderLayer]):
         def append(y: Tensor) -> Tensor:
             nonlocal cache
             key, value = self.block.self_attention.project_memory(y, offset=position)
-            cache = cache.extended(key, value)
+            cache = replace(cache, past=cache.past.extended(key, value))
             return y
 
         # The residual is needed because, with pre-norm, it normalises x before the projections.

@@ -282,7 +282,7 @@ def model_config(resolved: ResolvedRun, source_vocabulary: int, target_vocabular
         SettingsError: for an unknown preset, or values that contradict each other.
     """
     run = resolved.run
-    config = preset(
+    config: ModelConfig = preset(
         run.preset, source_vocabulary, target_vocabulary, joint=run.tokenizer.joint, architecture=run.architecture
     )
     for settings in resolved.model:

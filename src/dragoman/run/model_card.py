@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman.models.config import Seq2SeqConfig
 from dragoman.models.description import ModelDescription
 from dragoman.printing import printable
 from dragoman.training.validation import Validation
@@ -29,6 +30,7 @@ def model_card(
         validation: validation of these weights.
     """
     model = description.model
+    assert isinstance(model, Seq2SeqConfig)
     languages = f"{description.source_language or 'source'} to {description.target_language or 'target'}"
     statistics = "".join(
         f"| {name} (validation) | mean {statistic.mean:.2f}, at most {statistic.maximum:g} |\n"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from dragoman.models.config import Seq2SeqConfig
 from dragoman.printing import printable
 from dragoman.run.plan import Plan
 from dragoman.training.events import number_of, read_events
@@ -22,6 +23,7 @@ def start_summary(plan: Plan, parameters: int, device: torch.device, precision: 
         precision: precision of training.
     """
     config, model = plan.config, plan.model
+    assert isinstance(model, Seq2SeqConfig)
     budget = (
         f"{config.training.minutes:g} minutes"
         if config.training.minutes is not None

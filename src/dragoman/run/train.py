@@ -16,6 +16,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.device import Precision, deterministic_algorithms, select_device, select_precision, tune_cpu
 from dragoman.errors import ModelError, StorageError
 from dragoman.files import exclusive, explain_full_disk, write_atomically
+from dragoman.models.config import Seq2SeqConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.registry import architecture_of, build_model
 from dragoman.models.seq2seq import Seq2Seq
@@ -193,6 +194,7 @@ def _load_tokenizer_and_corpus(plan: Plan, out: Path) -> tuple[Tokenizer, Prepar
 def _build_model(plan: Plan, device: torch.device) -> Seq2Seq:
     training = plan.config.training
     torch.manual_seed(training.seed)
+    assert isinstance(plan.model, Seq2SeqConfig)
     model = build_model(plan.model).to(device)
     if training.compile == "on" or (training.compile == "auto" and device.type == "cuda"):
         compile_layers(model)

@@ -77,7 +77,7 @@ def label_smoothed_loss(
     reference = layout.values(target)
     blocks = (
         partial(projected_on_cpu, target=reference)
-        if layout.packed
+        if layout.packed and rows.device.type == "cpu"
         else partial(projected_on_gpu, target=reference, real=layout.real.flatten())
     )
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.errors import ModelError, SettingsError
 from dragoman.models.config.transformer import TransformerConfig
-from dragoman.models.description import ModelDescription, load_description
+from dragoman.models.description import ModelDescription, load_description, seq2seq_config
 from dragoman.native.backend import NativeBackend
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.backend import Backend
@@ -87,7 +87,7 @@ def load_tokenizer(directory: Path, description: ModelDescription, *, right_to_l
             f"the tokenizer in {directory} is damaged, or not the one that the model was trained with: copy the "
             "directory again"
         )
-    model = description.model
+    model = seq2seq_config(description, directory)
     for side, tokenizer_size, model_size in (
         ("source", tokenizer.source_size, model.source_vocabulary),
         ("target", tokenizer.target_size, model.target_vocabulary),

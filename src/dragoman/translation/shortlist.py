@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 from dragoman.alignment.lexicon import Ints, learn_lexicon
 from dragoman.errors import ModelError, reason_of
 from dragoman.files import read_verified
-from dragoman.models.description import LISTED_FILES, SHORTLIST_FILE, ModelDescription, add_file
+from dragoman.models.description import LISTED_FILES, SHORTLIST_FILE, ModelDescription, add_file, seq2seq_config
 from dragoman.text.subwords import EOS
 
 
@@ -63,7 +63,8 @@ class Shortlist:
         try:
             arrays = load(read_verified(path, LISTED_FILES[SHORTLIST_FILE], description.listed))
             shortlist = cls(*(_row(arrays, name) for name in ("always", "likely", "starts")))
-            shortlist._check(description.model.source_vocabulary, description.model.target_vocabulary)
+            config = seq2seq_config(description, directory)
+            shortlist._check(config.source_vocabulary, config.target_vocabulary)
         except FileNotFoundError:
             raise ModelError(f"{directory} has no shortlist: `dragoman shortlist` learns one from its corpus") from None
         except (OSError, LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError
-from dragoman.models.description import load_description
+from dragoman.models.description import load_description, seq2seq_config
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.loading import load_tokenizer
 from dragoman.translation.shortlist import Shortlist, learn_shortlist
@@ -54,7 +54,7 @@ class ShortlistCorpus:
         """
         description = load_description(model)
         tokenizer = load_tokenizer(model, description, right_to_left=False)
-        longest = description.trained_length
+        config, longest = seq2seq_config(description, model), description.trained_length
         all_pairs = list(pairs)
         encoded = zip(
             tokenizer.encode_source([pair.source for pair in all_pairs]),
@@ -75,8 +75,8 @@ class ShortlistCorpus:
             targets=[target for _, target in kept],
             too_long=len(rows) - len(kept),
             longest=longest,
-            source_vocabulary=description.model.source_vocabulary,
-            target_vocabulary=description.model.target_vocabulary,
+            source_vocabulary=config.source_vocabulary,
+            target_vocabulary=config.target_vocabulary,
         )
 
     def learn(

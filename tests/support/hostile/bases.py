@@ -9,7 +9,7 @@ import torch
 
 from dragoman.alignment.heads import AlignmentHead
 from dragoman.data.readers import Pair
-from dragoman.models.config import ModelConfig
+from dragoman.models.config import Seq2SeqConfig
 from dragoman.models.config.convolutional import ConvolutionalConfig
 from dragoman.models.config.recurrent import RecurrentConfig
 from dragoman.models.config.transformer import TransformerConfig
@@ -84,7 +84,7 @@ def write_bases(folder: Path) -> None:
     )
 
 
-def _write(directory: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
+def _write(directory: Path, config: Seq2SeqConfig, tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
     model = build_model(config)
     with torch.no_grad():

@@ -4,12 +4,19 @@ Each architecture has a file here with the name that it has in the table of arch
 """
 
 from importlib import import_module
+from typing import Any
 
-from dragoman.models.config import ModelConfig
-from dragoman.models.registry import ARCHITECTURES
+from dragoman.models.config import Seq2SeqConfig, TextModelConfig
+from dragoman.models.registry import Kind, architectures
 
-VARIANTS: dict[str, ModelConfig] = {
-    f"{architecture}, {name}": config
-    for architecture in ARCHITECTURES
-    for name, config in import_module(f"{__name__}.{architecture}").VARIANTS.items()
-}
+
+def _variants(kind: Kind) -> dict[str, Any]:
+    return {
+        f"{architecture}, {name}": config
+        for architecture in architectures(kind)
+        for name, config in import_module(f"{__name__}.{architecture.replace('-', '_')}").VARIANTS.items()
+    }
+
+
+VARIANTS: dict[str, Seq2SeqConfig] = _variants("seq2seq")
+LANGUAGE_VARIANTS: dict[str, TextModelConfig] = _variants("language")

@@ -231,7 +231,7 @@ def test_the_block_is_not_applied_after_all_positions_have_halted() -> None:
     model.decode(target, memory, target_mask)
     assert calls == [model.encoder.block, model.decoder.block]
     _, state = model.step(target[:, 0], model.start(memory))
-    assert [cache.self_key.shape[2] for cache in state.steps] == [1] * 5
+    assert [cache.past.key.shape[2] for cache in state.steps] == [1] * 5
 
 
 def test_the_keys_of_the_source_are_stored_once() -> None:
@@ -240,7 +240,7 @@ def test_the_keys_of_the_source_are_stored_once() -> None:
     source, source_mask, target, _ = batch()
 
     def shared(state: UniversalState) -> bool:
-        return len({(id(cache.memory_key), id(cache.memory_value)) for cache in state.steps}) == 1
+        return len({id(cache.memory) for cache in state.steps}) == 1
 
     state = model.start(model.encode(source, source_mask))
     assert shared(state)

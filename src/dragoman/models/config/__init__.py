@@ -19,15 +19,35 @@ class ModelConfig(Protocol):
     An implementation is a frozen dataclass that checks its values when it is created. It is saved in config.json.
 
     Attributes:
-        source_vocabulary: number of source subwords.
-        target_vocabulary: number of target subwords.
         d_model: width of the embeddings.
         dropout: probability of dropping a feature in training.
-        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
-            and output), or "none".
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def d_model(self) -> int: ...
+
+    @property
+    def dropout(self) -> float: ...
+
+    def shape(self) -> str:
+        """Return a short text with the sizes of the model."""
+
+    def tensors(self) -> Iterator[TensorShape]:
+        """Yield every tensor of the model, as stored in model.safetensors."""
+
+
+@runtime_checkable
+class Seq2SeqConfig(ModelConfig, Protocol):
+    """Interface of the settings of a sequence-to-sequence architecture.
+
+    Attributes:
+        source_vocabulary: number of source subwords.
+        target_vocabulary: number of target subwords.
+        tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
+            and output), or "none".
+    """
 
     @property
     def source_vocabulary(self) -> int: ...
@@ -36,16 +56,24 @@ class ModelConfig(Protocol):
     def target_vocabulary(self) -> int: ...
 
     @property
-    def d_model(self) -> int: ...
-
-    @property
-    def dropout(self) -> float: ...
-
-    @property
     def tied_embeddings(self) -> TiedEmbeddings: ...
 
-    def shape(self) -> str:
-        """Return a short text with the sizes of the model."""
 
-    def tensors(self) -> Iterator[TensorShape]:
-        """Yield every tensor of the model, as stored in model.safetensors."""
+@runtime_checkable
+class TextModelConfig(ModelConfig, Protocol):
+    """Interface of the settings of an architecture of texts: a language model or an encoder.
+
+    Attributes:
+        vocabulary: number of tokens in the vocabulary.
+        context: number of tokens of a window of text in training.
+        max_context: largest number of tokens of a text, if the positions limit it.
+    """
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def max_context(self) -> int | None: ...

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from dragoman.errors import SettingsError
 from dragoman.models.config import TiedEmbeddings
 from dragoman.models.config.checks import check_probabilities, check_sizes, check_tied_embeddings
-from dragoman.models.shapes import TensorShape, linear, vocabulary, within
+from dragoman.models.shapes import TensorShape, linear, recurrent_layer, vocabulary, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,23 +69,16 @@ class RecurrentConfig:
         for i in range(self.encoder_layers):
             for direction in ("forwards", "backwards") if self.bidirectional else ("forwards",):
                 width = D // 2 if self.bidirectional else D
-                yield from within(f"encoder.layers.{i}.{direction}.kernel", self._layer(D, width))
+                yield from within(f"encoder.layers.{i}.{direction}", recurrent_layer(self.cell, D, width))
         for i in range(self.decoder_layers):
             # With input feeding, the first layer's input includes the attentional state.
             inputs = 2 * D if self.input_feeding and i == 0 else D
-            yield from within(f"decoder.layers.{i}.kernel", self._layer(inputs, D))
+            yield from within(f"decoder.layers.{i}", recurrent_layer(self.cell, inputs, D))
         for i in range(self.decoder_layers):
             yield from within(f"decoder.bridge.{i}", linear(2 * D if self.cell == "lstm" else D, D, bias=True))
         if self.attention != "none":
             yield from within("decoder.attention.score", self._score())
             yield from within("decoder.attention.combine", linear(D, 2 * D, bias=False))
-
-    def _layer(self, inputs: int, states: int) -> Iterator[TensorShape]:
-        gates = 4 if self.cell == "lstm" else 3
-        yield TensorShape("weight_ih_l0", (gates * states, inputs))
-        yield TensorShape("weight_hh_l0", (gates * states, states))
-        yield TensorShape("bias_ih_l0", (gates * states,))
-        yield TensorShape("bias_hh_l0", (gates * states,))
 
     def _score(self) -> Iterator[TensorShape]:
         if self.attention in ("general", "additive"):

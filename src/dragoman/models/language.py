@@ -1,0 +1,170 @@
+"""The decoder-only Transformer (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019).
+
+It is the decoder of "Attention Is All You Need" without the attention to a source (Liu et al., 2018, section 4.2.2).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.attention import AttentionMask
+from dragoman.layers.causal_layer import CausalLayer
+from dragoman.layers.key_value_cache import KeyValueCache
+from dragoman.models.config.language import LanguageConfig
+from dragoman.models.embedding import Embedding
+from dragoman.models.language_model import LanguageModel
+from dragoman.models.layer_builders import (
+    build_feed_forward,
+    build_norm,
+    build_positions,
+    build_residual,
+    build_self_attention,
+)
+from dragoman.models.seq2seq import AttentionModules, Decoded
+from dragoman.models.state import DecoderState
+from dragoman.packing import dense
+
+# Standard deviation of the initial weights (Radford et al., 2018, section 4.1).
+INITIAL_STD = 0.02
+
+
+@dataclass(frozen=True)
+class TransformerTextState(DecoderState):
+    """State of a decoder-only Transformer after the tokens that it has read.
+
+    Attributes:
+        layers: key-value cache of each layer.
+        position: index of the next token.
+    """
+
+    layers: tuple[KeyValueCache, ...]
+    position: int
+
+    def reorder(self, rows: Int[Tensor, " N"]) -> "TransformerTextState":
+        """Keep the batch rows `rows`, which may repeat or leave rows out."""
+        return TransformerTextState(tuple(layer.reorder(rows) for layer in self.layers), self.position)
+
+    def last(self, positions: int) -> "TransformerTextState":
+        """Forget all but at most this number of last positions, to which later tokens cannot attend then."""
+        return TransformerTextState(tuple(layer.last(positions) for layer in self.layers), self.position)
+
+
+class TransformerLanguageModel(LanguageModel):
+    """Embeddings, a stack of causal layers, and the output projection.
+
+    Args:
+        embedding: embedding of tokens and positions.
+        layers: the layers.
+        final_norm: norm after the last layer; None with post-norm, whose layers end with a norm.
+        output: projection onto the vocabulary, without bias.
+        max_context: see `LanguageModel.max_context`.
+    """
+
+    layers: Sequence[CausalLayer]
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        layers: list[CausalLayer],
+        final_norm: nn.Module | None,
+        output: nn.Linear,
+        max_context: int | None,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.final_norm = final_norm
+        self.output = output
+        self._max_context = max_context
+
+    @property
+    def max_context(self) -> int | None:
+        """See `LanguageModel.max_context`."""
+        return self._max_context
+
+    def forward(self, tokens: Int[Tensor, "B T"], documents: Int[Tensor, "B T"] | None = None) -> Decoded:
+        """See `LanguageModel.forward`."""
+        layout = dense(tokens)
+        # [B, T] -> [B, T, D] -> [B*T, D]
+        rows, mask = layout.rows(self.embedding(tokens)), AttentionMask.past_in_documents(layout, documents)
+        for layer in self.layers:
+            rows = layer(rows, mask)
+        return Decoded(self._normalised(rows), layout, rows.new_zeros(()))
+
+    def start(self, rows: int) -> TransformerTextState:
+        """See `LanguageModel.start`."""
+        empty = self.embedding.tokens.weight.new_zeros(rows, 0, self.output.in_features)
+        return TransformerTextState(tuple(layer.start(empty) for layer in self.layers), position=0)
+
+    def read(
+        self, tokens: Int[Tensor, "B T"], state: DecoderState
+    ) -> tuple[Float[Tensor, "B T D"], TransformerTextState]:
+        """See `LanguageModel.read`."""
+        assert isinstance(state, TransformerTextState)
+        # [B, T] -> [B, T, D]
+        x = self.embedding(tokens, state.position)
+        caches = []
+        for layer, cache in zip(self.layers, state.layers, strict=True):
+            x, cache = layer.read(x, cache, state.position)
+            caches.append(cache)
+        return self._normalised(x), TransformerTextState(tuple(caches), state.position + tokens.shape[1])
+
+    def attentions(self) -> AttentionModules:
+        """See `LanguageModel.attentions`."""
+        return AttentionModules(decoder_self=tuple(layer.self_attention.core for layer in self.layers))
+
+    def layers_to_compile(self) -> Iterable[nn.Module]:
+        """See `LanguageModel.layers_to_compile`."""
+        return self.layers
+
+    def _normalised(self, x: Float[Tensor, "*BT D"]) -> Float[Tensor, "*BT D"]:
+        return x if self.final_norm is None else self.final_norm(x)
+
+
+def build_language(config: LanguageConfig) -> TransformerLanguageModel:
+    """Build and initialise the model that `config` describes."""
+    tokens = nn.Embedding(config.vocabulary, config.d_model)
+    output = nn.Linear(config.d_model, config.vocabulary, bias=False)
+    if config.tied_embeddings:
+        output.weight = tokens.weight
+    model = TransformerLanguageModel(
+        Embedding(tokens, build_positions(config), config.dropout, scaled=False),
+        [_layer(config) for _ in range(config.layers)],
+        build_norm(config) if config.norm_placement == "pre" else None,
+        output,
+        config.max_context,
+    )
+    _initialise(model)
+    return model
+
+
+def _layer(config: LanguageConfig) -> CausalLayer:
+    return CausalLayer(
+        build_self_attention(config, future=False),
+        build_feed_forward(config),
+        build_residual(config),
+        build_residual(config),
+    )
+
+
+def _initialise(model: TransformerLanguageModel) -> None:
+    """Initialise as GPT-2 (Radford et al., 2019, section 2.3).
+
+    Weights are normal with standard deviation 0.02, and biases are zero. The matrices whose outputs are added to the
+    residual stream are divided by the square root of their number, two in each layer.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=INITIAL_STD)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=INITIAL_STD)
+    with torch.no_grad():
+        for layer in model.layers:
+            for matrix in (layer.self_attention.output, layer.feed_forward.outer):
+                matrix.weight.div_(math.sqrt(2 * len(model.layers)))
