@@ -112,6 +112,8 @@ def naive_attention(
     value: Float[Tensor, "B H S Kv"],
     mask: AttentionMask = NO_MASK,
     bias: Float[Tensor, "B H T S"] | None = None,
+    *,
+    scale: float | None = None,
 ) -> tuple[Float[Tensor, "B H T Kv"], Float[Tensor, "B H T S"]]:
     """Return softmax(QKᵀ/√d_k)V and the weights softmax(QKᵀ/√d_k), as written in the paper.
 
@@ -123,6 +125,7 @@ def naive_attention(
         value: V, one row for each of S keys.
         mask: the keys that each query may attend to.
         bias: added to the scaled attention scores QKᵀ/√d_k.
+        scale: factor of QKᵀ in place of 1/√d_k; 1 for softmax(QKᵀ)V.
 
     Returns:
         The output [B, H, T, Kv] and the weights [B, H, T, S], whose rows sum to 1 (to 0 where no key is allowed).
@@ -136,7 +139,8 @@ def naive_attention(
     """
     d_k = query.shape[-1]
     # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]
-    scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)
+    scores = query @ key.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k) if scale is None else scores * scale
     if bias is not None:
         scores = scores + bias
     # [B, T, S] -> [B, 1, T, S]: the same mask for every head
@@ -154,6 +158,8 @@ def scaled_dot_product_attention(
     mask: AttentionMask = NO_MASK,
     dropout: float = 0.0,
     bias: Float[Tensor, "B H T S"] | None = None,
+    *,
+    scale: float | None = None,
 ) -> Float[Tensor, "B H T Kv"]:
     """Return softmax(QKᵀ/√d_k)V, computed by the fastest method for the device.
 
@@ -166,6 +172,7 @@ def scaled_dot_product_attention(
         mask: the keys that each query may attend to.
         dropout: probability of dropping a weight; pass 0 outside training.
         bias: added to the scaled attention scores QKᵀ/√d_k.
+        scale: factor of QKᵀ in place of 1/√d_k; 1 for softmax(QKᵀ)V.
 
     Example:
         >>> import torch
@@ -176,15 +183,15 @@ def scaled_dot_product_attention(
     """
     queries, keys = query.shape[-2], key.shape[-2]
     if query.device.type == "cpu" and queries * keys <= SHORT:
-        return _short_attention(query, key, value, mask, dropout, bias)
+        return _short_attention(query, key, value, mask, dropout, bias, scale)
     # torch's own causal mask has the queries at the first positions of the keys.
     if bias is None and mask.allowed is None and not (mask.causal and queries != keys):
-        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=mask.causal)
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=mask.causal, scale=scale)
     # [B, T, S] -> [B, 1, T, S]
     allowed = mask.dense(queries, keys, query.device).unsqueeze(1)
     # torch accepts either a boolean mask or a tensor that is added to the attention scores.
     attn_mask = allowed if bias is None else bias.masked_fill(~allowed, -torch.inf)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout, scale=scale)
 
 
 # Largest number of weights per head (128 queries by 128 keys) for which plain matrix products are used on a CPU. At
@@ -200,9 +207,10 @@ def _short_attention(
     mask: AttentionMask,
     dropout: float,
     bias: Float[Tensor, "B H T S"] | None,
+    scale: float | None,
 ) -> Float[Tensor, "B H T Kv"]:
     # [B, H, T, K] x [B, H, K, S] -> [B, H, T, S]; scaling the query is cheaper than scaling the attention scores
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
     if bias is not None:
         scores = scores + bias
     if mask.allowed is None and not mask.causal:
@@ -226,7 +234,14 @@ class AttentionCore(nn.Module):
 
     `inspection` registers torch forward hooks on it to capture what each head computes and to switch heads off. Without
     hooks the cost is one function call.
+
+    Args:
+        scale: factor of QKᵀ; None for 1/√d_k.
     """
+
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale
 
     def forward(
         self,
@@ -238,7 +253,7 @@ class AttentionCore(nn.Module):
         bias: Float[Tensor, "B H T S"] | None = None,
     ) -> Float[Tensor, "B H T Kv"]:
         """Return the outputs of the heads, before concatenation."""
-        return scaled_dot_product_attention(query, key, value, mask, dropout, bias)
+        return scaled_dot_product_attention(query, key, value, mask, dropout, bias, scale=self.scale)
 
 
 # (queries or keys [B, H, T, K], position of the first or of each [B or 1, T]) -> the same, rotated by their positions
@@ -257,8 +272,10 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         d_model: width of the input, the memory and the output.
-        heads: number of heads; divides d_model, and d_v = d_model / heads.
+        heads: number of heads; divides d_model, unless both d_k and d_v are given.
         d_k: width of a head's queries and keys (table 3, rows B); None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        scale: factor of QKᵀ; None for 1/√d_k.
         dropout: probability of dropping an attention weight in training.
         bias: True if the four projections have biases (the paper's reference implementation has none).
         rotation: rotates queries and keys by their positions; for self-attention only.
@@ -278,23 +295,25 @@ class MultiHeadAttention(nn.Module):
         heads: int,
         *,
         d_k: int | None = None,
+        d_v: int | None = None,
+        scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = False,
         rotation: Rotation | None = None,
         relative: RelativeScores | None = None,
     ) -> None:
         super().__init__()
-        assert d_model % heads == 0, "the number of heads must divide d_model"
+        assert d_model % heads == 0 or None not in (d_k, d_v), "the number of heads must divide d_model"
         self.heads = heads
         self.dropout = dropout
-        key_width = d_model if d_k is None else heads * d_k
-        self.query = nn.Linear(d_model, key_width, bias=bias)
-        self.key = nn.Linear(d_model, key_width, bias=bias)
-        self.value = nn.Linear(d_model, d_model, bias=bias)
-        self.output = nn.Linear(d_model, d_model, bias=bias)
+        keys, values = (d_model if width is None else heads * width for width in (d_k, d_v))
+        self.query = nn.Linear(d_model, keys, bias=bias)
+        self.key = nn.Linear(d_model, keys, bias=bias)
+        self.value = nn.Linear(d_model, values, bias=bias)
+        self.output = nn.Linear(values, d_model, bias=bias)
         self.rotation = rotation
         self.relative = relative
-        self.core = AttentionCore()
+        self.core = AttentionCore(scale)
 
     def forward(
         self,
@@ -367,13 +386,13 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "B H S K"],
         value: Float[Tensor, "B H S Kv"],
         mask: AttentionMask,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "B T HKv"]:
         dropout = self.dropout if self.training else 0.0
         # The queries are at the last positions of the keys, of which the first may have been dropped from a cache.
         queries, keys = query.shape[2], key.shape[2]
         bias = None if self.relative is None else self.relative(query, keys, keys - queries)
         heads = self.core(query, key, value, mask, dropout, bias)
-        # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, D]: Concat(head_1, ..., head_h)
+        # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, H*Kv]: Concat(head_1, ..., head_h)
         return heads.transpose(1, 2).flatten(2)
 
     def _split(self, x: Float[Tensor, "B T HK"]) -> Float[Tensor, "B H T K"]:

@@ -51,10 +51,10 @@ def from_mapping(
 ) -> Config:
     """Build the dataclass `cls` from `mapping` after checking every key and every type.
 
-    Fields may have the types bool, int, float, str, Path, Literal, tuple[X, ...], tuple[X, Y], Mapping[str, X],
-    X | None, or a dataclass. A whole number is accepted for a float; nothing else is converted. TOML has no null, so
-    the text "none" means None for a field of type X | None. A value that is already an instance of the field's
-    dataclass is used unchanged.
+    Fields may have the types bool, int, float, str, Path, Literal, Literal | float, tuple[X, ...], tuple[X, Y],
+    Mapping[str, X], X | None, or a dataclass. A whole number is accepted for a float; nothing else is converted. TOML
+    has no null, so the text "none" means None for a field of type X | None. A value that is already an instance of the
+    field's dataclass is used unchanged.
 
     Args:
         cls: the dataclass.
@@ -289,7 +289,15 @@ def _read(hint: Any, value: object, place: str, source: _Source) -> object:
             return None
         present = arguments[0] if arguments[1] is types.NoneType else arguments[1]
         return _read(present, value, place, source)
-    if origin is tuple:
+    if origin in (Union, types.UnionType) and len(arguments) == 2 and typing.get_origin(arguments[0]) is Literal:
+        # A choice or a number: Literal["sqrt", "none"] | float
+        choices = typing.get_args(arguments[0])
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _read(arguments[1], value, place, source)
+        expected = "one of " + ", ".join(repr(choice) for choice in choices) + f", or {_SCALARS[arguments[1]][1]}"
+        if isinstance(value, str) and value in choices:
+            return value
+    elif origin is tuple:
         any_length = arguments[-1] is Ellipsis
         expected = "a list" if any_length else f"a list of {len(arguments)}"
         if isinstance(value, list | tuple) and (any_length or len(value) == len(arguments)):

@@ -19,12 +19,14 @@ PAIRS, LENGTH = 1, 127
 PADDING = (128 / LENGTH) ** 2
 
 
-@pytest.mark.parametrize("d_k", [None, 24])
+@pytest.mark.parametrize(("d_k", "d_v"), [(None, None), (24, 8)])
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_count_of_a_training_step(name: str, d_k: int | None) -> None:
+def test_the_count_of_a_training_step(name: str, d_k: int | None, d_v: int | None) -> None:
     config = preset(name, 90, 110, joint=False)
     assert isinstance(config, TransformerConfig)
-    small = replace(config, d_model=32, heads=2, d_ff=48, d_k=d_k, encoder_layers=min(config.encoder_layers, 3))
+    small = replace(
+        config, d_model=32, heads=2, d_ff=48, d_k=d_k, d_v=d_v, encoder_layers=min(config.encoder_layers, 3)
+    )
     model = build_model(small)
     batch = collate([[5] * (LENGTH - 1)] * PAIRS, [[6] * (LENGTH - 1)] * PAIRS)
     with FlopCounterMode(display=False) as counter:

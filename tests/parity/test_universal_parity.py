@@ -90,15 +90,24 @@ def copied_layers(model: Universal, placement: str) -> tuple[nn.TransformerEncod
     return encoder, decoder
 
 
-def coordinate_embeddings(positions: int, step: int) -> Tensor:
+def coordinate_embeddings(positions: int, step: int, base: float = 10_000.0) -> Tensor:
     """Compute P^t of Dehghani et al. (2018), section 2.1, one number at a time."""
     table = np.zeros((positions, D))
     for i in range(positions):
         for j in range(D // 2):
-            wavelength = 10_000 ** (2 * j / D)
+            wavelength = base ** (2 * j / D)
             table[i, 2 * j] = math.sin(i / wavelength) + math.sin(step / wavelength)
             table[i, 2 * j + 1] = math.cos(i / wavelength) + math.cos(step / wavelength)
     return torch.from_numpy(table)
+
+
+@pytest.mark.parametrize("base", [10_000.0, 50.0])
+def test_embeddings_of_positions_and_steps(base: float) -> None:
+    model = build(position_base=base, decoder_steps=4)
+    for coordinates in (model.encoder.coordinates, model.decoder.coordinates):
+        x = torch.zeros(1, 300, D)
+        actual = coordinates(x, coordinates.positions(x, 0), 4)
+        torch.testing.assert_close(actual[0].double(), coordinate_embeddings(300, 4, base), rtol=0, atol=1e-5)
 
 
 @dataclass

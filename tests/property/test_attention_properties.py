@@ -42,10 +42,12 @@ def cases(draw: st.DrawFn) -> Case:
     return random(B, H, T, d_k), random(B, H, S, d_k), random(B, H, S, d_v), mask
 
 
-def with_gradients(attend: object, tensors: tuple[Tensor, ...], mask: AttentionMask) -> tuple[Tensor, ...]:
+def with_gradients(
+    attend: object, tensors: tuple[Tensor, ...], mask: AttentionMask, scale: float | None = None
+) -> tuple[Tensor, ...]:
     """Return the output, and the gradients of a weighted sum of it with respect to query, key and value."""
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
-    output = attend(*leaves, mask)  # type: ignore[operator]
+    output = attend(*leaves, mask, scale=scale)  # type: ignore[operator]
     output = output[0] if isinstance(output, tuple) else output
     weighting = torch.arange(1.0, output.numel() + 1).view_as(output) / output.numel()
     (output * weighting).sum().backward()
@@ -53,14 +55,14 @@ def with_gradients(attend: object, tensors: tuple[Tensor, ...], mask: AttentionM
 
 
 @settings(deadline=None, max_examples=60)
-@given(case=cases(), kernel=st.sampled_from(sorted(KERNELS)))
-def test_fast_equals_naive(case: Case, kernel: str) -> None:
-    """Outputs and gradients are equal, zero in rows that may not attend to any key, and never NaN."""
+@given(case=cases(), kernel=st.sampled_from(sorted(KERNELS)), scale=st.sampled_from([None, 1.0, 0.2]))
+def test_fast_equals_naive(case: Case, kernel: str, scale: float | None) -> None:
+    """Outputs and gradients are equal for any scale, zero in rows that may not attend to any key, and never NaN."""
     *tensors, mask = case
     query, key, _ = tensors
-    expected = with_gradients(naive_attention, tuple(tensors), mask)
+    expected = with_gradients(naive_attention, tuple(tensors), mask, scale)
     with patch.object(attention, "SHORT", KERNELS[kernel]):
-        result = with_gradients(scaled_dot_product_attention, tuple(tensors), mask)
+        result = with_gradients(scaled_dot_product_attention, tuple(tensors), mask, scale)
     assert len(result) == len(expected) == 4
     for one, other in zip(result, expected, strict=True):
         assert one.isfinite().all()

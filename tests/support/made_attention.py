@@ -61,7 +61,11 @@ def made_attention(
         if kind == "decoder_self":
             scores = np.where(np.tril(np.ones((queries, keys), dtype=bool)), scores, -np.inf)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        recorded = AttentionDetails(query=query, key=key, value=key, output=query, bias=added) if details else None
+        recorded = (
+            AttentionDetails(scale=query.shape[-1] ** -0.5, query=query, key=key, value=key, output=query, bias=added)
+            if details
+            else None
+        )
         return AttentionArrays((powers / powers.sum(-1, keepdims=True)).astype(np.float32), recorded)
 
     return AttentionMap(

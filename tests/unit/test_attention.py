@@ -48,10 +48,11 @@ def test_masks_are_boolean_of_three_dimensions_and_frozen() -> None:
         NO_MASK.causal = True  # type: ignore[misc]
 
 
-def test_naive_weights_are_the_formula() -> None:
+@pytest.mark.parametrize(("scale", "factor"), [(None, 1 / 2), (1.0, 1), (0.3, 0.3)])
+def test_naive_weights_are_the_formula(scale: float | None, factor: float) -> None:
     query, key, value = random(1, 1, 1, 4), random(1, 1, 3, 4, seed=1), random(1, 1, 3, 2, seed=2)
-    output, weights = naive_attention(query, key, value)
-    scores = [math.exp(float(query[0, 0, 0] @ key[0, 0, s]) / 2) for s in range(3)]
+    output, weights = naive_attention(query, key, value, scale=scale)
+    scores = [math.exp(float(query[0, 0, 0] @ key[0, 0, s]) * factor) for s in range(3)]
     expected = torch.tensor(scores, dtype=torch.float64) / sum(scores)
     torch.testing.assert_close(weights[0, 0, 0], expected)
     torch.testing.assert_close(output[0, 0, 0], expected @ value[0, 0])
@@ -137,7 +138,7 @@ def test_torchs_causal_kernel_is_used_without_a_bias() -> None:
     query = random(1, 2, 200, 4)
     with patch.object(F, "scaled_dot_product_attention", wraps=F.scaled_dot_product_attention) as kernel:
         scaled_dot_product_attention(query, query, query, CAUSAL_MASK)
-        assert kernel.call_args.kwargs == {"dropout_p": 0.0, "is_causal": True}
+        assert kernel.call_args.kwargs == {"dropout_p": 0.0, "is_causal": True, "scale": None}
         scaled_dot_product_attention(query, query, query, CAUSAL_MASK, bias=random(1, 2, 200, 200))
         assert kernel.call_args.kwargs["attn_mask"].shape == (1, 2, 200, 200)
 
@@ -162,12 +163,12 @@ def test_dropout_drops_weights_and_keeps_their_expectation(length: int, masked: 
     torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 1 / (0.75 * length)))
 
 
-@pytest.mark.parametrize("d_k", [None, 1, 4, 7])
+@pytest.mark.parametrize(("d_k", "d_v"), [(None, None), (1, None), (4, 5), (7, 2)])
 @pytest.mark.parametrize("self_attention", [True, False], ids=["self-attention", "memory"])
-def test_heads_one_by_one(d_k: int | None, self_attention: bool) -> None:
+def test_heads_one_by_one(d_k: int | None, d_v: int | None, self_attention: bool) -> None:
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, with the projections split by hand."""
     torch.manual_seed(0)
-    attention = MultiHeadAttention(12, 3, d_k=d_k, bias=True).double()
+    attention = MultiHeadAttention(12, 3, d_k=d_k, d_v=d_v, bias=True).double()
     for layer in (attention.query, attention.key, attention.value):
         torch.nn.init.normal_(layer.bias)
     x = random(2, 7, 12)
@@ -175,7 +176,7 @@ def test_heads_one_by_one(d_k: int | None, self_attention: bool) -> None:
     real = torch.arange(7) < torch.tensor([[7], [4]])
     heads = []
     for i in range(3):
-        keys, values = (slice(width * i, width * i + width) for width in (d_k or 4, 4))
+        keys, values = (slice(width * i, width * i + width) for width in (d_k or 4, d_v or 4))
         query, key, value = (
             (y @ layer.weight[rows].t() + layer.bias[rows]).unsqueeze(1)
             for y, layer, rows in (
@@ -221,8 +222,30 @@ def test_projections_have_no_bias_by_default() -> None:
 
 
 def test_heads_must_divide_the_width() -> None:
-    with pytest.raises(AssertionError, match="divide"):
-        MultiHeadAttention(8, 3)
+    for widths in ({}, {"d_k": 2}, {"d_v": 2}):
+        with pytest.raises(AssertionError, match="divide"):
+            MultiHeadAttention(8, 3, **widths)
+    assert MultiHeadAttention(8, 3, d_k=2, d_v=4).output.in_features == 12
+
+
+@pytest.mark.parametrize("length", [6, 140], ids=["short", "long"])
+@pytest.mark.parametrize("positions", ["none", "rotary", "relative"])
+def test_a_scale_is_a_factor_of_the_queries(positions: str, length: int) -> None:
+    """Attention with a scale equals the paper's with the query's matrix times scale · √d_k, distances included."""
+
+    def attention(scale: float | None) -> MultiHeadAttention:
+        rotation = RotaryPositions(4) if positions == "rotary" else None
+        relative = RelativePositions(3, 4, future=True, scale=scale) if positions == "relative" else None
+        return MultiHeadAttention(8, 2, d_v=3, scale=scale, rotation=rotation, relative=relative).double()
+
+    scaled, usual = attention(0.9), attention(None)
+    usual.load_state_dict(scaled.state_dict())
+    usual.query.weight.data.mul_(0.9 * 2)
+    x = random(2, length, 8)
+    torch.testing.assert_close(scaled(x, x, CAUSAL_MASK), usual(x, x, CAUSAL_MASK))
+    key, value = scaled.project_memory(x)
+    last = scaled.attend(x[:, -1:], key, value, offset=length - 1)
+    torch.testing.assert_close(last, usual(x, x, CAUSAL_MASK)[:, -1:])
 
 
 def test_weights_are_dropped_in_training_only() -> None:

@@ -38,6 +38,7 @@ class Training:
     rate: float = 0.5
     compile: bool = False
     kind: Literal["paper", "cosine"] = "paper"
+    scale: Literal["sqrt", "none"] | float = "sqrt"
     betas: tuple[float, ...] = (0.9, 0.98)
     window: tuple[int, float] = (1, 2.0)
     minutes: float | None = None
@@ -142,6 +143,9 @@ def test_settings_are_unchanged_by_a_json_round_trip(run: Run) -> None:
         ("training.rate=fast", "expected a finite number, got 'fast'"),
         ("training.compile=1", "training.compile in run.toml: expected true or false, got 1"),
         ("training.kind=linear", "expected one of 'paper', 'cosine', got 'linear'"),
+        ("training.scale=root", "expected one of 'sqrt', 'none', or a finite number, got 'root'"),
+        ("training.scale=true", "expected one of 'sqrt', 'none', or a finite number, got True"),
+        ("training.scale=nan", "training.scale in run.toml: expected a finite number, got nan"),
         ("training.betas=0.9", "training.betas in run.toml: expected a list, got 0.9"),
         ("training.betas=[0.9, 'x']", "training.betas[1] in run.toml: expected a finite number"),
         ("training.window=[1]", "training.window in run.toml: expected a list of 2, got [1]"),
@@ -175,6 +179,13 @@ def test_an_unsupported_field_type_is_a_type_error() -> None:
 
     with pytest.raises(TypeError, match="complex"):
         from_mapping(Odd, {"value": 1}, "run.toml")
+
+
+@pytest.mark.parametrize(("text", "scale"), [("none", "none"), ("sqrt", "sqrt"), ("0.5", 0.5), ("2", 2.0)])
+def test_a_choice_or_a_number(text: str, scale: object) -> None:
+    read_scale = read(f"training.scale={text}").training.scale
+    assert read_scale == scale
+    assert type(read_scale) is type(scale)
 
 
 def test_the_text_none_means_null() -> None:

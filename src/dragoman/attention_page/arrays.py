@@ -16,13 +16,15 @@ class AttentionDetails:
     """Inputs and outputs of the attention of every head.
 
     Attributes:
+        scale: factor of the products query·key in the attention scores, 1/√K in most models.
         query: [N, H, T, K], queries; after rotation if positions are rotary.
         key: [N, H, S, K], keys; after rotation if positions are rotary.
         value: [N, H, S, Kv], values.
         output: [N, H, T, Kv], weights x value: the output of each head, before W^O combines the heads.
-        bias: [N, H, T, S], added to the scaled attention scores query·key/√K by relative positions; otherwise None.
+        bias: [N, H, T, S], added to the attention scores scale·query·key by relative positions; otherwise None.
     """
 
+    scale: float
     query: Float[np.ndarray, "N H T K"]
     key: Float[np.ndarray, "N H S K"]
     value: Float[np.ndarray, "N H S Kv"]

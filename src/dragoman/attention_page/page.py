@@ -127,6 +127,7 @@ def _kind_entry(attention: AttentionData, kind: Kind, arrays: AttentionArrays, n
         "heads": heads,
         "weights": numbers.add(visible(arrays.weights)),
         "width": None if details is None else details.query.shape[-1],
+        "scale": None if details is None else details.scale,
         "query": None if details is None else numbers.add(details.query),
         "key": None if details is None else numbers.add(details.key),
         "bias": None if details is None or details.bias is None else numbers.add(visible(details.bias)),

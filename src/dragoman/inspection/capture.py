@@ -74,10 +74,12 @@ class _Call:
     Attributes:
         weights: [B, H, T, S].
         details: its inputs and output by name, if available.
+        scale: factor of the products of queries and keys, if available.
     """
 
     weights: Tensor
     details: dict[str, Tensor]
+    scale: float | None = None
 
 
 @dataclass
@@ -97,11 +99,12 @@ class _Recorded:
         if isinstance(module, AttentionCore):
             query, key, value, mask, *rest = inputs
             bias = rest[1] if len(rest) > 1 else None
-            heads, weights = naive_attention(query, key, value, mask, bias)  # type: ignore[arg-type]
+            heads, weights = naive_attention(query, key, value, mask, bias, scale=module.scale)  # type: ignore[arg-type]
+            scale = query.shape[-1] ** -0.5 if module.scale is None else module.scale  # type: ignore[attr-defined]
             details = {"query": query, "key": key, "value": value, "output": heads}
             if bias is not None:
                 details["bias"] = bias
-            self.calls.append(_Call(weights, details))  # type: ignore[arg-type]
+            self.calls.append(_Call(weights, details, scale))  # type: ignore[arg-type]
         else:
             assert isinstance(module, AttentionWeights), "unknown kind of attention module"
             self.recurrent = True
@@ -129,7 +132,10 @@ class _Recorded:
                 torch.stack([tensor[row if len(tensor) > 1 else 0][(slice(None), *cut)] for tensor in tensors])
             )
 
+        scale = self.calls[0].scale
+        assert scale is not None
         return AttentionDetails(
+            scale=scale,
             query=layers("query", queries),
             key=layers("key", keys),
             value=layers("value", keys),

@@ -63,6 +63,8 @@ def compressed_attention(
     value: Float[Tensor, "B H n Kv"],
     mask: CompressedMask,
     dropout: float = 0.0,
+    *,
+    scale: float | None = None,
 ) -> Float[Tensor, "B H T Kv"]:
     """Return causal attention to compressed keys, without a mask tensor.
 
@@ -76,6 +78,7 @@ def compressed_attention(
         value: the T // c compressed values.
         mask: the compressed keys that each query may attend to.
         dropout: probability of dropping a weight; pass 0 outside training.
+        scale: factor of the products of queries and keys; None for 1/√d_k.
 
     Example:
         >>> import torch
@@ -113,7 +116,7 @@ def compressed_attention(
     # [B, H, T, K] -> [B, H, n, c, K] -> [B, c, H, n, K] -> [B*c, H, n, K]
     parts = split(query, 2).permute(0, 3, 1, 2, 4).flatten(0, 1)
     output = scaled_dot_product_attention(
-        parts, repeat(key), repeat(value), AttentionMask(allowed, causal=True), dropout
+        parts, repeat(key), repeat(value), AttentionMask(allowed, causal=True), dropout, scale=scale
     )
     # [B*c, H, n, Kv] -> [B, c, H, n, Kv] -> [B, H, n, c, Kv] -> [B, H, n*c, Kv] -> [B, H, T - c + 1, Kv]
     output = output.unflatten(0, (B, c)).permute(0, 2, 3, 1, 4).flatten(2, 3)[:, :, : T - c + 1]
@@ -135,7 +138,7 @@ class CompressedCore(AttentionCore):
         """Return the outputs of the heads, before concatenation."""
         if isinstance(mask, CompressedMask):
             assert bias is None, "compressed attention has no term for each pair of positions"
-            return compressed_attention(query, key, value, mask, dropout)
+            return compressed_attention(query, key, value, mask, dropout, scale=self.scale)
         return super().forward(query, key, value, mask, dropout, bias)
 
 
@@ -170,6 +173,8 @@ class CompressedAttention(CausalAttention):
         heads: number of heads; divides d_model.
         compression: c, the width and stride of the convolutions.
         d_k: width of a head's queries and keys; None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        scale: factor of QKᵀ; None for 1/√d_k.
         dropout: probability of dropping an attention weight in training.
         bias: True if the four projections have biases; the convolutions have none.
         rotation: rotates queries and keys by their positions.
@@ -189,15 +194,17 @@ class CompressedAttention(CausalAttention):
         compression: int,
         *,
         d_k: int | None = None,
+        d_v: int | None = None,
+        scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = False,
         rotation: Rotation | None = None,
     ) -> None:
-        super().__init__(d_model, heads, d_k=d_k, dropout=dropout, bias=bias, rotation=rotation)
+        super().__init__(d_model, heads, d_k=d_k, d_v=d_v, scale=scale, dropout=dropout, bias=bias, rotation=rotation)
         self.compression = compression
         self.key_kernel = _kernel(self.key.out_features, compression)
         self.value_kernel = _kernel(self.value.out_features, compression)
-        self.core = CompressedCore()
+        self.core = CompressedCore(scale)
 
     def forward(
         self,
@@ -212,7 +219,7 @@ class CompressedAttention(CausalAttention):
         if self.rotation is not None:
             ends = torch.arange(1, key.shape[2] + 1, device=key.device) * self.compression - 1
             query, key = self.rotation(query, 0), self.rotation(key, ends.unsqueeze(0))
-        heads = self._heads(query, key, value, self.pattern(mask), offset=0)
+        heads = self._heads(query, key, value, self.pattern(mask))
         return self.output(heads if mask.queries is None else mask.queries.from_grid(heads))
 
     def start(self, rows: int) -> CompressedCache:

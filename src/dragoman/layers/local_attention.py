@@ -57,6 +57,8 @@ def local_attention(
     value: Float[Tensor, "B H T Kv"],
     mask: LocalMask,
     dropout: float = 0.0,
+    *,
+    scale: float | None = None,
 ) -> Float[Tensor, "B H T Kv"]:
     """Return self-attention within blocks; each block is a row of a batch of `scaled_dot_product_attention`.
 
@@ -80,7 +82,7 @@ def local_attention(
         return F.pad(x, (0, 0, 0, padding)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
 
     inner = AttentionMask(_allowed_in_blocks(mask, B, T, blocks, block), causal=True)
-    output = scaled_dot_product_attention(split(query), split(key), split(value), inner, dropout)
+    output = scaled_dot_product_attention(split(query), split(key), split(value), inner, dropout, scale=scale)
     # [B*N, H, b, Kv] -> [B, N, H, b, Kv] -> [B, H, N, b, Kv] -> [B, H, N*b, Kv] -> [B, H, T, Kv]
     return output.unflatten(0, (B, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :T]
 
@@ -117,7 +119,7 @@ class LocalCore(AttentionCore):
         """Return the outputs of the heads, before concatenation."""
         if isinstance(mask, LocalMask):
             assert bias is None, "local attention has no term for each pair of positions"
-            return local_attention(query, key, value, mask, dropout)
+            return local_attention(query, key, value, mask, dropout, scale=self.scale)
         return super().forward(query, key, value, mask, dropout, bias)
 
 
@@ -129,6 +131,8 @@ class LocalAttention(CausalAttention):
         heads: number of heads; divides d_model.
         block: number of tokens in a block.
         d_k: width of a head's queries and keys; None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        scale: factor of QKᵀ; None for 1/√d_k.
         dropout: probability of dropping an attention weight in training.
         bias: True if the four projections have biases.
         rotation: rotates queries and keys by their positions.
@@ -148,13 +152,15 @@ class LocalAttention(CausalAttention):
         block: int,
         *,
         d_k: int | None = None,
+        d_v: int | None = None,
+        scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = False,
         rotation: Rotation | None = None,
     ) -> None:
-        super().__init__(d_model, heads, d_k=d_k, dropout=dropout, bias=bias, rotation=rotation)
+        super().__init__(d_model, heads, d_k=d_k, d_v=d_v, scale=scale, dropout=dropout, bias=bias, rotation=rotation)
         self.block = block
-        self.core = LocalCore()
+        self.core = LocalCore(scale)
 
     def forward(
         self,

@@ -1,7 +1,5 @@
 """The attention of each decoder block of ConvS2S (Gehring et al. 2017, section 3.3)."""
 
-import math
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,7 +16,8 @@ class MultiStepAttention(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.query = nn.Linear(d_model, d_model)
-        self.core = AttentionCore()
+        # The paper does not scale the product.
+        self.core = AttentionCore(scale=1.0)
 
     def forward(
         self,
@@ -41,8 +40,6 @@ class MultiStepAttention(nn.Module):
         if mask.queries is not None:
             # [*BT, D] -> [B, T, D]
             d = mask.queries.to_grid(d)
-        # The paper does not scale the product: this cancels the 1/√d_k of `scaled_dot_product_attention`.
-        d = d * math.sqrt(d.shape[-1])
         # 3 x [B, ., D] -> [B, 1, ., D] -> [B, 1, T, D] -> [B, T, D]: one head
         heads = self.core(d.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mask)
         c = heads.squeeze(1)

@@ -7,16 +7,19 @@ from torch import Tensor, nn
 from dragoman.errors import CorpusError
 
 
-def sinusoidal_table(length: int, d_model: int, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """Return PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
+def sinusoidal_table(
+    length: int, d_model: int, device: torch.device | None = None, *, base: float = 10_000.0
+) -> Float[Tensor, "T D"]:
+    """Return PE(pos, 2i) = sin(pos / n^(2i/d_model)), PE(pos, 2i+1) = cos(pos / n^(2i/d_model)).
 
-    Source: Vaswani et al. (2017), section 3.5. Computed in float64 and returned in float32, because float32 angles are
-    inaccurate at distant positions.
+    Source: Vaswani et al. (2017), section 3.5, where n = 10,000. Computed in float64 and returned in float32, because
+    float32 angles are inaccurate at distant positions.
 
     Args:
         length: T, the number of positions.
         d_model: D, an even number of features.
         device: device of the returned table.
+        base: n; the wavelengths are 2π for the first pair of features and approach 2πn for the last.
 
     Example:
         >>> sinusoidal_table(100, 512).shape
@@ -25,7 +28,7 @@ def sinusoidal_table(length: int, d_model: int, device: torch.device | None = No
     position = torch.arange(length, dtype=torch.float64, device=device)
     exponent = torch.arange(0, d_model, 2, dtype=torch.float64, device=device) / d_model
     # [T, 1] / [D/2] -> [T, D/2]
-    angle = position.unsqueeze(1) / 10_000**exponent
+    angle = position.unsqueeze(1) / base**exponent
     # [T, D/2, 2] -> [T, D]: sine and cosine alternate
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
 
@@ -39,11 +42,12 @@ def random_start(positions: int) -> int:
     return int(torch.randint(positions, ())) if positions else 0
 
 
-def _extended_table(table: Float[Tensor, "T D"], end: int) -> Float[Tensor, "T2 D"]:
-    """Return the table with at least `end` positions; a power of two, so that it is rarely extended."""
+def _extended_table(table: Float[Tensor, "T D"], end: int, base: float) -> Float[Tensor, "T2 D"]:
+    """Return the table of this base with at least `end` positions; a power of two, so that it is rarely extended."""
     # An inference tensor could not be used in a later training step, and this may run during validation.
     with torch.inference_mode(False):
-        return sinusoidal_table(1 << (end - 1).bit_length(), table.shape[1], table.device).to(table.dtype)
+        length = 1 << (end - 1).bit_length()
+        return sinusoidal_table(length, table.shape[1], table.device, base=base).to(table.dtype)
 
 
 def positions_end(offset: int | Int[Tensor, "_ T"], length: int) -> int:
@@ -61,19 +65,25 @@ def rows_at(
 
 
 class SinusoidalPositions(nn.Module):
-    """Add fixed sinusoidal position encodings, for any length (Vaswani et al. 2017, section 3.5)."""
+    """Add fixed sinusoidal position encodings, for any length (Vaswani et al. 2017, section 3.5).
+
+    Args:
+        d_model: width of the embeddings.
+        base: see `sinusoidal_table`.
+    """
 
     table: Tensor
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoidal_table(256, d_model), persistent=False)
+        self.base = base
+        self.register_buffer("table", sinusoidal_table(256, d_model, base=base), persistent=False)
 
     def forward(self, x: Float[Tensor, "B T D"], offset: int | Int[Tensor, "_ T"] = 0) -> Float[Tensor, "B T D"]:
         """Add positions to the embeddings `x`: offset, offset + 1, ..., or those in the tensor `offset`."""
         end = positions_end(offset, x.shape[1])
         if end > len(self.table):
-            self.table = _extended_table(self.table, end)
+            self.table = _extended_table(self.table, end, self.base)
         return x + rows_at(self.table, offset, x.shape[1])
 
 
@@ -132,20 +142,25 @@ class RotaryPositions(nn.Module):
 
     Source: Su et al., "RoFormer" (2021), equation 34. The product of a query at position m and a key at position n
     contains only the angles (m - n)θ_i, so it depends on positions only through their distance.
+
+    Args:
+        d_head: d, width of a head's queries and keys.
+        base: n in θ_i = n^(-2i/d).
     """
 
     table: Tensor
 
-    def __init__(self, d_head: int) -> None:
+    def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         super().__init__()
         assert d_head % 2 == 0, "rotary positions rotate pairs of features"
-        self.register_buffer("table", sinusoidal_table(256, d_head), persistent=False)
+        self.base = base
+        self.register_buffer("table", sinusoidal_table(256, d_head, base=base), persistent=False)
 
     def forward(self, x: Float[Tensor, "B H T K"], offset: int | Int[Tensor, "_ T"]) -> Float[Tensor, "B H T K"]:
         """Rotate `x`, whose rows are at the positions offset, offset + 1, ..., or at those in the tensor `offset`."""
         end = positions_end(offset, x.shape[2])
         if end > len(self.table):
-            self.table = _extended_table(self.table, end)
+            self.table = _extended_table(self.table, end, self.base)
         # [T, K], or [B or 1, T, K] -> [B or 1, 1, T, K]: the same angles for every head
         angles = rows_at(self.table, offset, x.shape[2]).to(x.dtype)
         if angles.dim() == 3:
@@ -172,10 +187,12 @@ class RelativePositions(nn.Module):
         max_distance: k.
         d_k: width of a head's queries and keys.
         future: True if queries attend to keys after them, as in an encoder. Otherwise those distances have no vectors.
+        scale: factor of the attention scores; None for 1/√d_k.
     """
 
-    def __init__(self, max_distance: int, d_k: int, *, future: bool) -> None:
+    def __init__(self, max_distance: int, d_k: int, *, future: bool, scale: float | None = None) -> None:
         super().__init__()
+        self.scale = d_k**-0.5 if scale is None else scale
         self.before = max_distance
         self.after = max_distance if future else 0
         self.embedding = nn.Embedding(self.before + 1 + self.after, d_k)
@@ -193,9 +210,9 @@ class RelativePositions(nn.Module):
             keys: S, the number of keys, which are at positions 0..S-1; or the position of each key.
             offset: position of the first query; or the position of each query.
         """
-        B, H, T, d_k = query.shape
+        B, H, T, _ = query.shape
         # [B, H, T, K] x [K, R] -> [B, H, T, R]: one product for each of the R distances
-        products = (query * d_k**-0.5) @ self.embedding.weight.t()
+        products = (query * self.scale) @ self.embedding.weight.t()
         key_position = torch.arange(keys, device=query.device).unsqueeze(0) if isinstance(keys, int) else keys
         if isinstance(offset, int):
             offset = torch.arange(offset, offset + T, device=query.device).unsqueeze(0)

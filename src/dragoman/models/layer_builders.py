@@ -12,6 +12,7 @@ from dragoman.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
+from dragoman.models.config import attention_factor
 from dragoman.models.config.layers import LayerConfig
 
 
@@ -24,9 +25,10 @@ def build_self_attention(config: LayerConfig, *, future: bool) -> MultiHeadAtten
     """
     match config.positions:
         case "rotary":
-            return build_attention(config, rotation=RotaryPositions(config.key_width))
+            return build_attention(config, rotation=RotaryPositions(config.key_width, config.position_base))
         case "relative":
-            relative = RelativePositions(config.max_distance, config.key_width, future=future)
+            scale = attention_factor(config.attention_scale)
+            relative = RelativePositions(config.max_distance, config.key_width, future=future, scale=scale)
             return build_attention(config, relative=relative)
         case "sinusoidal" | "learned" | "one-hot" | "none":
             return build_attention(config)
@@ -43,6 +45,8 @@ def build_attention(
         config.d_model,
         config.heads,
         d_k=config.d_k,
+        d_v=config.d_v,
+        scale=attention_factor(config.attention_scale),
         dropout=config.attention_dropout,
         bias=config.attention_bias,
         rotation=rotation,
@@ -82,7 +86,7 @@ def build_positions(config: LayerConfig) -> SinusoidalPositions | LearnedPositio
     """Build the positions that are added to the embeddings; None if there are none."""
     match config.positions:
         case "sinusoidal":
-            return SinusoidalPositions(config.d_model)
+            return SinusoidalPositions(config.d_model, config.position_base)
         case "learned":
             return LearnedPositions(config.max_positions, config.d_model)
         case "one-hot":

@@ -256,13 +256,13 @@ def build_universal(config: UniversalConfig) -> Universal:
         Embedding(transformer.target_embedding.tokens, None, config.dropout),
         UniversalEncoder(
             encoder.layers[0],
-            CoordinateEmbeddings(config.d_model, config.encoder_steps),
+            CoordinateEmbeddings(config.d_model, config.encoder_steps, config.position_base),
             _depth(config, config.encoder_steps),
             encoder.final_norm,
         ),
         UniversalDecoder(
             decoder.layers[0],
-            CoordinateEmbeddings(config.d_model, config.decoder_steps),
+            CoordinateEmbeddings(config.d_model, config.decoder_steps, config.position_base),
             _depth(config, config.decoder_steps),
             decoder.final_norm,
         ),

@@ -1,11 +1,11 @@
 """The native engine: its builds for this processor, and the models that it supports."""
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
-from dragoman.models.config import ModelConfig
+from dragoman.models.config import ModelConfig, attention_factor
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.registry import architecture_of
 
@@ -63,9 +63,17 @@ def unsupported_reason(config: ModelConfig) -> str | None:
         return "its activation is gelu_tanh"
     if config.key_width * config.heads != config.d_model:
         return f"its d_k is {config.key_width}, not d_model / heads"
+    if config.value_width * config.heads != config.d_model:
+        return f"its d_v is {config.value_width}, not d_model / heads"
     if config.positions not in ("sinusoidal", "learned", "rotary"):
         return "it has no positions" if config.positions == "none" else f"it has {config.positions} positions"
     return None
+
+
+def engine_settings(config: TransformerConfig) -> dict[str, Any]:
+    """Return the settings of a model as the extension module reads them."""
+    factor = attention_factor(config.attention_scale)
+    return asdict(config) | {"attention_scale": config.key_width**-0.5 if factor is None else factor}
 
 
 def _runs_here(name: str) -> bool:

@@ -1,4 +1,5 @@
-// Scaled dot-product attention softmax(QKᵀ/√d_k)V (Vaswani et al., 2017, equation 1), one head at a time.
+// Scaled dot-product attention softmax(QKᵀ/√d_k)V (Vaswani et al., 2017, equation 1), one head at a time. `scale` is
+// the factor of QKᵀ, usually 1/√d_k.
 //
 // `Cell`, the type of keys and values, is float or bf16: reading them from memory takes most of the time.
 #pragma once
@@ -71,11 +72,10 @@ inline void store_part(float* to, const Floats* vectors, int count) { std::memcp
 // rest of the batch.
 template <int QUERIES, class Cell>
 inline void attend_head(const float* query, const Memory<Cell>& memory, float* out, int stride, int d_model, int first,
-                        int d_k, std::vector<float>& scratch) {
+                        int d_k, float scale, std::vector<float>& scratch) {
     constexpr int SUMS = QUERIES == 1 ? 8 : 2, BLOCK = 4;
     const int length = memory.length, width = padded(length);
     scratch.resize(size_t(QUERIES) * width);
-    const float scale = 1.0f / std::sqrt(float(d_k));
     for (int s = 0; s < width; s += LANES) {
         Floats sums[QUERIES][SUMS];
         for (auto& row : sums)
@@ -117,7 +117,7 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
 // Compute the attention of all heads for `queries` rows; `query` and `out` are [queries, stride].
 template <class Cell>
 inline void attend(const float* query, const Memory<Cell>& memory, float* out, int queries, int stride, int d_model,
-                   int heads, std::vector<float>& scratch, const CancelFlag& cancelled) {
+                   int heads, float scale, std::vector<float>& scratch, const CancelFlag& cancelled) {
     const int d_k = d_model / heads;
     for (int h = 0; h < heads; ++h) {
         const int first = h * d_k;
@@ -125,11 +125,11 @@ inline void attend(const float* query, const Memory<Cell>& memory, float* out, i
         for (; q + 4 <= queries; q += 4) {
             stop_if(cancelled);
             attend_head<4>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
-                           d_model, first, d_k, scratch);
+                           d_model, first, d_k, scale, scratch);
         }
         for (; q < queries; ++q)
             attend_head<1>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
-                           d_model, first, d_k, scratch);
+                           d_model, first, d_k, scale, scratch);
     }
 }
 
@@ -137,11 +137,10 @@ inline void attend(const float* query, const Memory<Cell>& memory, float* out, i
 // [D] of position t, which its value [D] follows.
 template <class Cell>
 inline void attend_along(const float* query, const std::vector<const Cell*>& past, float* out, int d_model, int heads,
-                         std::vector<float>& scratch) {
+                         float scale, std::vector<float>& scratch) {
     constexpr int BLOCK = 4;
     const int positions = int(past.size()), room = padded(positions), d_k = d_model / heads;
     scratch.resize(size_t(heads) * room);
-    const float scale = 1.0f / std::sqrt(float(d_k));
     for (int t = 0; t < positions; ++t)
         for (int h = 0; h < heads; ++h) {
             const float* q = query + h * d_k;

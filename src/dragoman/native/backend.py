@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.weights import open_weights
-from dragoman.native import Build, Precision, unsupported_reason
+from dragoman.native import Build, Precision, engine_settings, unsupported_reason
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, MAX_BATCH_TOKENS, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, SearchInput, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
@@ -172,7 +171,7 @@ def _load(directory: Path, config: TransformerConfig, build: Build, precision: P
             return weights.read(name)
 
         model = build.module.Model(
-            settings=asdict(config),
+            settings=engine_settings(config),
             special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
             weights=read,
             precision=precision,

@@ -103,7 +103,8 @@ class Decoder {
             for (int h = 0; h < cache.hypotheses(); ++h, ++row) {
                 stop_if(s.team.cancelled());
                 cache.past(number, h, past);
-                attend_along(s.projected.row(row), past, s.attended.row(row), width, heads_.count, s.scores);
+                attend_along(s.projected.row(row), past, s.attended.row(row), width, heads_.count, heads_.scale,
+                             s.scores);
             }
         }
         layer.self_residual.add(layer.self_output, s.attended, rows, s);
@@ -122,7 +123,7 @@ class Decoder {
         int row = 0;
         for (const auto* state : states) {
             attend(s.projected.row(row), state->memory[size_t(number)], s.attended.row(row), state->hypotheses(),
-                   stride, width, heads_.count, s.scores, s.team.cancelled());
+                   stride, width, heads_.count, heads_.scale, s.scores, s.team.cancelled());
             row += state->hypotheses();
         }
         layer.memory_residual.add(layer.memory_output, s.attended, rows, s);

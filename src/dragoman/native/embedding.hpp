@@ -16,7 +16,7 @@ namespace dragoman {
 // Sine and cosine of each angle of each position, [length, width].
 using Angles = std::shared_ptr<const std::vector<float>>;
 
-// Table of the angles pos / 10000^(2i / width) of the positions requested so far; thread-safe.
+// Table of the angles pos / base^(2i / width) of the positions requested so far; thread-safe.
 //
 // The width is D for sinusoidal positions (Vaswani et al., 2017, section 3.5), d_k for rotary positions (Su et al.,
 // 2021), and 0 for learned positions.
@@ -25,7 +25,8 @@ class AngleTable {
     explicit AngleTable(const ModelSettings& settings)
         : width_(size_t(settings.positions == PositionKind::learned  ? 0
                         : settings.positions == PositionKind::rotary ? settings.d_model / settings.heads
-                                                                     : settings.d_model)) {}
+                                                                     : settings.d_model)),
+          base_(settings.position_base) {}
 
     // Return `angles` if it has at least `length` positions, else a longer table. Each table is at least twice as long
     // as the previous one, so that the mean cost per position is constant.
@@ -45,7 +46,7 @@ class AngleTable {
         *table = *angles_;
         table->resize(size);
         for (size_t d = 0; d < width_; d += 2) {
-            const double divisor = std::pow(10'000.0, double(d) / double(width_));
+            const double divisor = std::pow(base_, double(d) / double(width_));
             for (size_t i = angles_->size() + d; i < size; i += width_) {
                 const double angle = double(i / width_) / divisor;
                 (*table)[i] = float(std::sin(angle));
@@ -56,6 +57,7 @@ class AngleTable {
     }
 
     const size_t width_;
+    const double base_;
     Angles angles_ = std::make_shared<std::vector<float>>();
     std::mutex lock_;
 };

@@ -66,7 +66,7 @@ class Encoder {
             for (int t = 0; t < length; ++t) heads_.rotate(p + size_t(t) * stride, t, s.angles);
             memory.fill(p + width, p + 2 * width, stride, length, width);
             // [length, 3 D]: each result overwrites its query, and is then copied to [length, D].
-            attend(p, memory, p, length, stride, width, heads_.count, s.scores, s.team.cancelled());
+            attend(p, memory, p, length, stride, width, heads_.count, heads_.scale, s.scores, s.team.cancelled());
             for (int t = 0; t < length; ++t)
                 std::copy(p + size_t(t) * stride, p + size_t(t) * stride + width, s.attended.row(first + t));
         }

@@ -148,10 +148,13 @@ class FeedForward {
     Linear inner_, outer_;
 };
 
-// The division of d_model among heads, and the rotation of queries and keys.
+// The division of d_model among heads, the factor of their attention scores, and the rotation of queries and keys.
 struct Heads {
     explicit Heads(const ModelSettings& settings)
-        : count(settings.heads), d_model(settings.d_model), rotary(settings.positions == PositionKind::rotary) {}
+        : count(settings.heads),
+          d_model(settings.d_model),
+          scale(settings.attention_scale),
+          rotary(settings.positions == PositionKind::rotary) {}
 
     // Rotate query and key of a projected row [query | key | value] by its position, if positions are rotary (Su et
     // al., 2021, equation 34).
@@ -167,6 +170,7 @@ struct Heads {
     }
 
     const int count, d_model;
+    const float scale;
     const bool rotary;
 };
 

@@ -42,6 +42,8 @@ ModelSettings settings_of(const py::dict& values) {
                                  norm_placement_of(name("norm_placement")),
                                  required<float>(values, "norm_epsilon"),
                                  positions_of(name("positions")),
+                                 required<double>(values, "position_base"),
+                                 required<float>(values, "attention_scale"),
                                  tied_embeddings_of(name("tied_embeddings")),
                                  activation,
                                  gated};

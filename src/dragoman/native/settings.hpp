@@ -1,6 +1,7 @@
 // Settings of a model, passed from Python when it is loaded. There are no defaults, and unknown names are errors.
 #pragma once
 
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -23,6 +24,8 @@ struct ModelSettings {
     NormPlacement norm_placement;
     float norm_epsilon;
     PositionKind positions;
+    double position_base;
+    float attention_scale;  // factor of QKᵀ
     TiedEmbeddings tied_embeddings;
     Activation activation;
     bool gated;  // the feed-forward network multiplies its activations by a second projection (Shazeer, 2020)
@@ -108,6 +111,8 @@ inline void check(const ModelSettings& settings) {
     require(settings.d_model % 2 == 0, "d_model must be even");
     require(settings.positions != PositionKind::rotary || settings.d_model / settings.heads % 2 == 0,
             "rotary positions need an even d_model / heads");
+    require(settings.position_base >= 1.0 && std::isfinite(settings.position_base), "position_base must be at least 1");
+    require(settings.attention_scale > 0.0f && settings.attention_scale < INFINITE, "attention_scale must be above 0");
     require(settings.norm_epsilon > 0.0f && settings.norm_epsilon < INFINITE, "norm_epsilon must be above 0");
 }
 

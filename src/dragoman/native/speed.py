@@ -2,14 +2,13 @@
 
 import math
 import time
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.models.config.transformer import TransformerConfig
-from dragoman.native import Build, Precision
+from dragoman.native import Build, Precision, engine_settings
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
 
 # Two layers of `base`. The search of one output token takes 2 % of the time that encoding takes.
@@ -57,7 +56,7 @@ def _random_model(build: Build, precision: Precision) -> Any:
         return random.standard_normal(shapes[name], dtype=np.float32) * 0.05 if name in shapes else None
 
     return build.module.Model(
-        settings=asdict(MODEL),
+        settings=engine_settings(MODEL),
         special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
         weights=weights,
         precision=precision,

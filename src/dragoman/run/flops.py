@@ -19,10 +19,9 @@ def training_flops(config: TransformerConfig, source_lengths: Sequence[int], tar
         source_lengths: tokens of each source, the end symbol included.
         target_lengths: tokens of each target, the end symbol included.
     """
-    d_model, keys = config.d_model, config.heads * config.key_width
-    # Queries and keys are `keys` wide; values and the output d_model.
+    d_model, keys, values = config.d_model, config.heads * config.key_width, config.heads * config.value_width
     query = key = d_model * keys
-    value = output = d_model * d_model
+    value = output = d_model * values
     matrices = 3 if config.activation in ("geglu", "swiglu") else 2
     feed_forward = matrices * d_model * config.d_ff
     encoder, decoder = config.encoder_layers, config.decoder_layers
@@ -33,5 +32,5 @@ def training_flops(config: TransformerConfig, source_lengths: Sequence[int], tar
         encoder * source**2 + decoder * (target**2 + target * source)
         for source, target in zip(source_lengths, target_lengths, strict=True)
     )
-    multiplications = sum(source_lengths) * per_source + sum(target_lengths) * per_target + attended * (keys + d_model)
+    multiplications = sum(source_lengths) * per_source + sum(target_lengths) * per_target + attended * (keys + values)
     return 2 * PRODUCTS_PER_STEP * multiplications

@@ -38,6 +38,8 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "narrow keys": {"d_k": 4},
     "wide keys, rotary": {"d_k": 10, "positions": "rotary"},
     "odd keys, relative": {"d_k": 5, "positions": "relative", "norm_placement": "pre"},
+    "unscaled, free widths": {"attention_scale": "none", "heads": 5, "d_k": 2, "d_v": 3, "position_base": 100.0},
+    "scaled, relative": {"attention_scale": 0.7, "positions": "relative", "d_v": 8, "attention_bias": True},
     "one head": {"heads": 1, "encoder_layers": 1, "decoder_layers": 3},
 }
 for _name in PRESETS:

@@ -29,6 +29,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "patient": {"halting_threshold": 1e-6, "activation": "gelu", "encoder_steps": 6, "decoder_steps": 3},
     "one step": {"encoder_steps": 1, "decoder_steps": 1},
     "one head": {"heads": 1, "random_positions": 50},
+    "free constants": {"heads": 5, "d_k": 2, "d_v": 3, "attention_scale": 0.5, "position_base": 50.0},
 }
 
 VARIANTS = {name: replace(_ADAPTIVE, **choices) for name, choices in _CHOICES.items()}

@@ -134,14 +134,21 @@ def test_the_weights_equal_those_of_the_fast_path(variant: str) -> None:
     assert next(calls, None) is None
 
 
-@pytest.mark.parametrize("variant", ["transformer, relative", "transformer, rotary", "universal, fixed"])
+@pytest.mark.parametrize(
+    "variant",
+    ["transformer, relative", "transformer, rotary", "transformer, scaled, relative", "universal, free constants"],
+)
 def test_weights_can_be_computed_from_the_details(variant: str) -> None:
-    """softmax(q·k/√K + bias), and the norm of the output."""
+    """softmax(scale q·k + bias), and the norm of the output."""
     [captured] = capture(model(variant), SOURCES[:1], TARGETS[:1], details=True)
     for kind, arrays in kinds_of(captured):
         details = arrays.details
         assert details is not None
-        scores = details.query @ details.key.swapaxes(-1, -2) / np.sqrt(details.query.shape[-1])
+        root = details.query.shape[-1] ** -0.5
+        assert details.scale == {"transformer, scaled, relative": 0.7, "universal, free constants": 0.5}.get(
+            variant, root
+        )
+        scores = details.scale * details.query @ details.key.swapaxes(-1, -2)
         if details.bias is not None:
             scores = scores + details.bias
         if kind == "decoder_self":

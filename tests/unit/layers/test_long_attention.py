@@ -95,14 +95,15 @@ def test_dense_masks_by_hand() -> None:
     assert compressed[0, :, 1].int().tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("widths", [{}, {"d_v": 5, "scale": 0.9}], ids=["usual", "free constants"])
 @pytest.mark.parametrize("positions", ["none", "rotary"])
-def test_one_block_and_compression_1_are_plain_attention(positions: str) -> None:
+def test_one_block_and_compression_1_are_plain_attention(positions: str, widths: dict[str, Any]) -> None:
     rotation = RotaryPositions(D // H) if positions == "rotary" else None
-    plain = randomised(MultiHeadAttention(D, H, rotation=rotation))
+    plain = randomised(MultiHeadAttention(D, H, rotation=rotation, **widths))
     x = random(3, 10, D)
     expected = plain(x, x, CAUSAL_MASK)
-    local = LocalAttention(D, H, 10, rotation=rotation).double()
-    compressed = CompressedAttention(D, H, 1, rotation=rotation).double()
+    local = LocalAttention(D, H, 10, rotation=rotation, **widths).double()
+    compressed = CompressedAttention(D, H, 1, rotation=rotation, **widths).double()
     for attention in (local, compressed):
         _, unexpected = attention.load_state_dict(plain.state_dict(), strict=False)
         assert not unexpected

@@ -37,10 +37,11 @@ def test_sinusoids_follow_the_paper(position: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 3, 247, 248, 256, 5000])
-def test_sinusoidal_positions_are_added_at_any_offset(offset: int) -> None:
+@pytest.mark.parametrize("base", [10_000.0, 50.0])
+def test_sinusoidal_positions_are_added_at_any_offset(offset: int, base: float) -> None:
     x = random(2, 9, 8)
-    expected = x + sinusoidal_table(offset + 9, 8)[offset:]
-    torch.testing.assert_close(SinusoidalPositions(8)(x, offset), expected)
+    expected = x + sinusoidal_table(offset + 9, 8, base=base)[offset:]
+    torch.testing.assert_close(SinusoidalPositions(8, base)(x, offset), expected)
 
 
 def test_fixed_positions_are_not_saved() -> None:
@@ -56,16 +57,18 @@ def test_learned_positions_are_limited() -> None:
         positions(x, 3)
 
 
-def test_rotation_by_the_formula() -> None:
-    """Pair i at position m is rotated by the angle m·10000^(-2i/K)."""
+@pytest.mark.parametrize("base", [10_000.0, 50.0])
+@pytest.mark.parametrize("offset", [2, 255])
+def test_rotation_by_the_formula(base: float, offset: int) -> None:
+    """Pair i at position m is rotated by the angle m·n^(-2i/K)."""
     x = random(1, 1, 4, 6)
-    rotated = RotaryPositions(6)(x, 2)
+    rotated = RotaryPositions(6, base)(x, offset)
     for t in range(4):
         for i in range(3):
-            angle = (2 + t) * 10_000 ** (-2 * i / 6)
+            angle = (offset + t) * base ** (-2 * i / 6)
             pair = complex(*x[0, 0, t, 2 * i : 2 * i + 2].tolist())
             expected = pair * complex(math.cos(angle), math.sin(angle))
-            assert complex(*rotated[0, 0, t, 2 * i : 2 * i + 2].tolist()) == pytest.approx(expected, abs=1e-5)
+            assert complex(*rotated[0, 0, t, 2 * i : 2 * i + 2].tolist()) == pytest.approx(expected, abs=2e-5)
 
 
 @pytest.mark.parametrize("offset", [1, 100, 1000])

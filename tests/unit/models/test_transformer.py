@@ -108,6 +108,9 @@ def test_count_by_hand() -> None:
     assert parameters(relative) == 20 * 16 + layers + 2 * (7 + 4) * 8
     # Queries and keys of both heads, in six attentions.
     assert parameters(build(d_k=5)) == 20 * 16 + layers - 6 * 2 * 16 * 2 * (8 - 5)
+    # Values of both heads, and the columns of W^O that they are multiplied by.
+    assert parameters(build(d_v=5)) == 20 * 16 + layers - 6 * 2 * 16 * 2 * (8 - 5)
+    assert parameters(build(heads=3, d_k=5, d_v=7)) == 20 * 16 + layers + 6 * 3 * 16 * 2 * (5 + 7) - 6 * attention
     assert parameters(build(activation="swiglu")) == 20 * 16 + layers + 4 * (3 * 16 * 24 - feed_forward)
     assert parameters(build(norm="rms")) == 20 * 16 + layers - 10 * 16
 
@@ -139,6 +142,14 @@ def test_presets() -> None:
         ({"d_model": 18, "heads": 6, "positions": "rotary"}, "even d_k .*, not 3"),
         ({"d_k": 7, "positions": "rotary"}, "even d_k"),
         ({"d_k": 0}, "d_k must be at least 1, not 0"),
+        ({"d_v": 0}, "d_v must be at least 1, not 0"),
+        ({"heads": 3, "d_v": 4}, "3 does not divide 16: use another number of heads, or set both d_k and d_v"),
+        ({"position_base": 0.5}, "position_base must be at least 1 and at most 1e\\+12, not 0.5"),
+        ({"position_base": math.inf}, "position_base must be at least 1"),
+        ({"position_base": 100.0, "positions": "learned"}, "needs sinusoidal or rotary positions, but .*'learned'"),
+        ({"attention_scale": 0.0}, "attention_scale must be 'sqrt', 'none', or a number from 1e-06 to 1e\\+06, not 0"),
+        ({"attention_scale": -1.0}, "attention_scale must be"),
+        ({"attention_scale": math.nan}, "attention_scale must be"),
         ({"max_distance": 0}, "max_distance must be at least 1, not 0"),
         ({"random_positions": -1}, "random_positions must be at least 0, not -1"),
         ({"random_positions": 9, "positions": "learned"}, "needs sinusoidal positions, but positions = 'learned'"),
@@ -161,6 +172,10 @@ def test_invalid_settings(changes: dict[str, Any], message: str) -> None:
         "heads=8",
         "d_k=16",
         "d_k=none",
+        "d_v=7",
+        "position_base=100",
+        "attention_scale=none",
+        "attention_scale=2",
         "encoder_layers=1",
         "d_model=32",
         "dropout=0",
@@ -187,6 +202,7 @@ def test_settings_can_be_set_in_a_run_file(override: str) -> None:
 def test_text_of_the_shape() -> None:
     config = tiny(8, 8, joint=True)
     assert config.shape() == "2 encoder and 2 decoder layers, d_model 64, 4 heads, d_ff 256"
+    assert "4 heads, d_k 8, d_v 5, d_ff 256" in dataclasses.replace(config, d_k=8, d_v=5).shape()
     assert "4 heads, d_k 8, d_ff 256" in dataclasses.replace(config, d_k=8).shape()
 
 
@@ -198,7 +214,10 @@ def test_text_of_the_shape() -> None:
         ({"positions": "learned"}, None),
         ({"positions": "rotary"}, None),
         ({"random_positions": 9}, None),
+        ({"position_base": 100.0}, None),
+        ({"attention_scale": "none"}, None),
         ({"d_k": 8}, "its d_k is 8, not d_model / heads"),
+        ({"d_v": 8}, "its d_v is 8, not d_model / heads"),
         ({"positions": "relative"}, "it has relative positions"),
         ({"positions": "one-hot"}, "it has one-hot positions"),
         ({"positions": "none"}, "it has no positions"),
@@ -346,6 +365,12 @@ SETTINGS: list[dict[str, Any]] = [
     {"attention_bias": True},
     {"d_k": 3},
     {"d_k": 12},
+    {"d_v": 3},
+    {"position_base": 50.0},
+    {"position_base": 50.0, "positions": "rotary"},
+    {"attention_scale": "none"},
+    {"attention_scale": 0.1},
+    {"attention_scale": 0.1, "positions": "relative", "max_distance": 3},
 ]
 
 

@@ -1,6 +1,5 @@
 """Checks of arguments in the extension module: no argument from Python corrupts memory."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ NORM, INNER, GATE = (
 
 def load_model(weights: Weights, changes: dict[str, Any], precision: native.Precision = "fp32") -> Any:
     return BUILDS[0].module.Model(
-        settings=asdict(CONFIG) | changes,
+        settings=native.engine_settings(CONFIG) | changes,
         special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
         weights=weights.get,
         precision=precision,

@@ -1,6 +1,6 @@
 """Settings passed to the extension module: all names, ids and the epsilon come from Python, without defaults."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -22,7 +22,7 @@ from tests.support.native_models import BUILDS, CONFIG, NOT_INSTALLED, native_ba
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
 
-SETTINGS: dict[str, Any] = asdict(CONFIG)
+SETTINGS = native.engine_settings(CONFIG)
 SPECIAL_TOKENS: dict[str, Any] = {"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED}
 SOURCE, TARGET, PREFIX = [5, 9, 33, EOS], [7, 40, 8], [10, 11]
 
@@ -76,6 +76,7 @@ def test_an_unknown_precision_is_an_error() -> None:
 
 USED = ["source_vocabulary", "target_vocabulary", "encoder_layers", "decoder_layers", "d_model", "heads", "d_ff"]
 USED += ["max_positions", "norm", "norm_placement", "norm_epsilon", "activation", "positions", "tied_embeddings"]
+USED += ["position_base", "attention_scale"]
 
 
 @pytest.mark.parametrize("key", USED)
@@ -104,6 +105,9 @@ def test_a_missing_or_invalid_special_token_is_an_error(tmp_path: Path, key: str
         ({"d_model": 33, "heads": 3}, "d_model must be even"),
         ({"d_model": 22, "heads": 2, "positions": "rotary"}, "rotary positions need an even d_model / heads"),
         ({"norm_epsilon": 0.0}, "norm_epsilon must be above 0"),
+        ({"position_base": 0.5}, "position_base must be at least 1"),
+        ({"attention_scale": -1.0}, "attention_scale must be above 0"),
+        ({"attention_scale": float("inf")}, "attention_scale must be above 0"),
     ],
 )
 def test_unsupported_settings_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -62,6 +62,7 @@ class Attention {
     this.layers = entry.layers;
     this.heads = entry.heads;
     this.width = entry.width;
+    this.scale = entry.scale;
     this.causal = kind === "decoder_self";
     this.self = kind !== "encoder_decoder";
     this.hasBias = entry.bias !== null;

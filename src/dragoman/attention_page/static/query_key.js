@@ -75,7 +75,7 @@ function queryKeyView(panel) {
       if (!attention.canAttend(query, other)) return -Infinity;
       const k = attention.vector("key", layer, head, other);
       const bias = attention.hasBias ? attention.bias(layer, head, query, other) : 0;
-      return d3.sum(q, (value, i) => value * k[i]) / Math.sqrt(attention.width) + bias;
+      return d3.sum(q, (value, i) => value * k[i]) * attention.scale + bias;
     });
     drawProducts(q, attention.vector("key", layer, head, key));
     writeFormula(layer, head, query, key, q);
@@ -168,7 +168,8 @@ function queryKeyView(panel) {
   function writeFormula(layer, head, query, key, q) {
     const k = attention.vector("key", layer, head, key);
     const dot = d3.sum(q, (value, i) => value * k[i]);
-    const root = Math.sqrt(attention.width);
+    const scaled = dot * attention.scale;
+    const usual = Math.abs(attention.scale * Math.sqrt(attention.width) - 1) < 1e-6;
     formula.text(null);
     const math = (text) => formula.append("var").text(text);
     const plain = (text) => formula.append("span").text(text);
@@ -176,11 +177,12 @@ function queryKeyView(panel) {
     plain(` = ${fixed(dot, 3)}`);
     plain("⟶").attr("class", "arrow");
     math("q·k");
-    plain(` / √${attention.width} = ${fixed(dot / root, 3)}`);
+    const factor = usual ? `/ √${attention.width}` : `× ${Number(attention.scale.toPrecision(4))}`;
+    plain(` ${factor} = ${fixed(scaled, 3)}`);
     if (attention.hasBias) {
       const bias = attention.bias(layer, head, query, key);
       plain("⟶").attr("class", "arrow");
-      plain(`${fixed(dot / root, 3)} + ${fixed(bias, 3)} for their distance = ${fixed(dot / root + bias, 3)}`);
+      plain(`${fixed(scaled, 3)} + ${fixed(bias, 3)} for their distance = ${fixed(scaled + bias, 3)}`);
     }
   }
 

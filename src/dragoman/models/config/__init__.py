@@ -10,6 +10,19 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from dragoman.models.shapes import TensorShape
 
 TiedEmbeddings = Literal["three-way", "two-way", "none"]
+# The factor of QKᵀ in the softmax of attention: 1/√d_k, 1, or this number.
+AttentionScale = Literal["sqrt", "none"] | float
+
+
+def attention_factor(scale: AttentionScale) -> float | None:
+    """Return the factor of QKᵀ that a setting `attention_scale` means; None for 1/√d_k, the default of attention."""
+    match scale:
+        case "sqrt":
+            return None
+        case "none":
+            return 1.0
+        case _:
+            return scale
 
 
 @runtime_checkable

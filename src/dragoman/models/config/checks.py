@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dragoman.errors import SettingsError, quoted
+from dragoman.models.config import AttentionScale
 
 # The largest allowed value of each setting: larger than any practical model, and small enough to compute with. The cost
 # of most settings is visible in the size of the weights file, but steps, positions and lengths can need much time and
@@ -22,6 +23,7 @@ LARGEST = {
     "heads": 1 << 10,
     "d_ff": 1 << 20,
     "d_k": 1 << 16,
+    "d_v": 1 << 16,
     "kernel_width": 999,
     "max_positions": 1 << 20,
     "max_distance": 1 << 20,
@@ -29,6 +31,11 @@ LARGEST = {
 }
 # The largest allowed value of a setting that is not in the table.
 LARGEST_OTHER = (1 << 31) - 1
+# Position bases and attention scales beyond these numbers are useless, and not all precisions can compute with them.
+LARGEST_POSITION_BASE = 1e12
+SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e6
+# The base of the paper, for which no particular kind of positions is needed.
+POSITION_BASE = 10_000.0
 
 
 def check_sizes(config: Any, names: Sequence[str]) -> None:
@@ -60,11 +67,35 @@ def check_norm_epsilon(config: Any) -> None:
 
 
 def check_heads(config: Any) -> None:
-    """Check that d_model is a multiple of the number of heads, and even, as sinusoidal positions require."""
-    if config.d_model % config.heads:
-        raise SettingsError(f"heads must divide d_model, but {config.heads} does not divide {config.d_model}")
+    """Check the widths of heads, and that d_model is even, as sinusoidal positions require.
+
+    The number of heads must divide d_model, unless both d_k and d_v are set.
+    """
+    check_sizes(config, [name for name in ("d_k", "d_v") if getattr(config, name) is not None])
+    if config.d_model % config.heads and None in (config.d_k, config.d_v):
+        raise SettingsError(
+            f"heads must divide d_model, but {config.heads} does not divide {config.d_model}: "
+            "use another number of heads, or set both d_k and d_v"
+        )
     if config.d_model % 2:
         raise SettingsError(f"d_model must be even, not {config.d_model}")
+
+
+def check_position_base(base: float, positions: str) -> None:
+    """Check the base of sinusoidal and rotary positions; other positions have none."""
+    if not 1 <= base <= LARGEST_POSITION_BASE:
+        raise SettingsError(f"position_base must be at least 1 and at most {LARGEST_POSITION_BASE:.0e}, not {base}")
+    if base != POSITION_BASE and positions not in ("sinusoidal", "rotary"):
+        raise SettingsError(f"position_base needs sinusoidal or rotary positions, but positions = {positions!r}")
+
+
+def check_attention_scale(scale: AttentionScale) -> None:
+    """Check the factor of the attention scores if it is a number."""
+    if not isinstance(scale, str) and not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
+        raise SettingsError(
+            f"attention_scale must be 'sqrt', 'none', or a number from {SMALLEST_SCALE:.0e} to {LARGEST_SCALE:.0e}, "
+            f"not {scale}"
+        )
 
 
 def check_random_positions(config: Any) -> None:

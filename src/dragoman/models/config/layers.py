@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.errors import SettingsError
-from dragoman.models.config.checks import check_heads, check_norm_epsilon, check_probabilities, check_sizes
+from dragoman.models.config import AttentionScale
+from dragoman.models.config.checks import (
+    POSITION_BASE,
+    check_attention_scale,
+    check_heads,
+    check_norm_epsilon,
+    check_position_base,
+    check_probabilities,
+    check_sizes,
+)
 from dragoman.models.shapes import TensorShape, linear, table, within
 
 # Added to the variance in layer and RMS normalisation, as in the reference implementation (tensor2tensor).
@@ -18,9 +27,12 @@ class LayerConfig:
 
     Attributes:
         d_model: width of embeddings and layers.
-        heads: number of heads; divides d_model. The values of a head have width d_model / heads.
+        heads: number of heads; divides d_model, unless both d_k and d_v are set.
         d_ff: width of the hidden layer of the feed-forward network.
         d_k: width of a head's queries and keys; None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        attention_scale: factor of the attention scores QKᵀ: "sqrt" for 1/√d_k as in the paper, "none" for 1, or a
+            number.
         dropout: P_drop, probability of dropping an element of sub-layer outputs and embeddings.
         attention_dropout: probability of dropping an attention weight.
         activation_dropout: probability of dropping an element inside the feed-forward network.
@@ -30,6 +42,7 @@ class LayerConfig:
         activation: "relu", "gelu", "gelu_tanh" (the approximation of GELU by tanh), or gated: "geglu", "swiglu".
         positions: "sinusoidal"; "learned" or "one-hot" (both for at most max_positions); "rotary"; "relative" (by
             distance); or "none".
+        position_base: base of the wavelengths of sinusoidal and rotary positions.
         max_positions: number of learned or one-hot positions, which is the length of the longest sequence.
         max_distance: largest distance with its own vector; larger distances share its vector. Relative positions only.
         attention_bias: True if the attention projections have biases.
@@ -39,6 +52,8 @@ class LayerConfig:
     heads: int = 8
     d_ff: int = 2048
     d_k: int | None = None
+    d_v: int | None = None
+    attention_scale: AttentionScale = "sqrt"
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
@@ -47,17 +62,18 @@ class LayerConfig:
     norm_epsilon: float = NORM_EPSILON
     activation: Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"] = "relu"
     positions: Literal["sinusoidal", "learned", "one-hot", "rotary", "relative", "none"] = "sinusoidal"
+    position_base: float = POSITION_BASE
     max_positions: int = 1024
     max_distance: int = 16
     attention_bias: bool = False
 
     def __post_init__(self) -> None:
         check_sizes(self, ("d_model", "heads", "d_ff", "max_positions", "max_distance"))
-        if self.d_k is not None:
-            check_sizes(self, ("d_k",))
         check_probabilities(self, ("dropout", "attention_dropout", "activation_dropout"))
         check_norm_epsilon(self)
         check_heads(self)
+        check_attention_scale(self.attention_scale)
+        check_position_base(self.position_base, self.positions)
         if self.positions == "rotary" and self.key_width % 2:
             raise SettingsError(f"rotary positions need an even d_k (default: d_model / heads), not {self.key_width}")
 
@@ -65,6 +81,11 @@ class LayerConfig:
     def key_width(self) -> int:
         """The width of a head's queries and keys."""
         return self.d_model // self.heads if self.d_k is None else self.d_k
+
+    @property
+    def value_width(self) -> int:
+        """The width of a head's values."""
+        return self.d_model // self.heads if self.d_v is None else self.d_v
 
     def position_tensors(self) -> Iterator[TensorShape]:
         """Yield the tensors of the positions that are added to the embeddings."""
@@ -87,9 +108,10 @@ class LayerConfig:
 
     def attention_tensors(self) -> Iterator[TensorShape]:
         """Yield the tensors of an attention."""
-        keys = self.heads * self.key_width
-        for name, width in (("query", keys), ("key", keys), ("value", self.d_model), ("output", self.d_model)):
+        keys, values = self.heads * self.key_width, self.heads * self.value_width
+        for name, width in (("query", keys), ("key", keys), ("value", values)):
             yield from within(name, linear(width, self.d_model, bias=self.attention_bias))
+        yield from within("output", linear(self.d_model, values, bias=self.attention_bias))
 
     def feed_forward_tensors(self) -> Iterator[TensorShape]:
         """Yield the tensors of a feed-forward network."""

@@ -51,9 +51,10 @@ class TransformerConfig(LayerConfig):
     def shape(self) -> str:
         """Return a short text with the sizes of the model."""
         d_k = "" if self.d_k is None else f"d_k {self.d_k}, "
+        d_v = "" if self.d_v is None else f"d_v {self.d_v}, "
         return (
             f"{self.encoder_layers} encoder and {self.decoder_layers} decoder layers, d_model {self.d_model}, "
-            f"{self.heads} heads, {d_k}d_ff {self.d_ff}"
+            f"{self.heads} heads, {d_k}{d_v}d_ff {self.d_ff}"
         )
 
     def tensors(self) -> Iterator[TensorShape]:

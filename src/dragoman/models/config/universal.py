@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman.errors import SettingsError
-from dragoman.models.config import TiedEmbeddings
+from dragoman.models.config import AttentionScale, TiedEmbeddings
 from dragoman.models.config.checks import (
+    POSITION_BASE,
+    check_attention_scale,
     check_heads,
+    check_position_base,
     check_probabilities,
     check_random_positions,
     check_sizes,
@@ -31,12 +34,17 @@ class UniversalConfig:
         halting_threshold: ε; a position halts when the sum of its halting probabilities reaches 1 - ε.
         ponder_weight: τ, the cost in nats of one step of one position, which is added to the loss.
         d_model: width of embeddings and layers.
-        heads: number of heads; divides d_model.
+        heads: number of heads; divides d_model, unless both d_k and d_v are set.
         d_ff: width of the hidden layer of the feed-forward network.
+        d_k: width of a head's queries and keys; None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        attention_scale: factor of the attention scores QKᵀ: "sqrt" for 1/√d_k as in the paper, "none" for 1, or a
+            number.
         dropout: probability of dropping an element of sub-layer outputs and embeddings.
         norm_placement: "post" as in the paper, or "pre".
         norm: "layer" or "rms".
         activation: "relu", "gelu", or gated: "geglu", "swiglu".
+        position_base: base of the wavelengths of the embeddings of positions and steps.
         random_positions: in training, a batch starts at a random position below this, so that training covers positions
             beyond the longest sentence of the corpus. 0 disables it.
         tied_embeddings: "three-way" (source, target and output share a matrix; one joint vocabulary), "two-way" (target
@@ -53,10 +61,14 @@ class UniversalConfig:
     d_model: int = 512
     heads: int = 8
     d_ff: int = 2048
+    d_k: int | None = None
+    d_v: int | None = None
+    attention_scale: AttentionScale = "sqrt"
     dropout: float = 0.1
     norm_placement: Literal["post", "pre"] = "post"
     norm: Literal["layer", "rms"] = "layer"
     activation: Literal["relu", "gelu", "geglu", "swiglu"] = "relu"
+    position_base: float = POSITION_BASE
     random_positions: int = 0
     tied_embeddings: TiedEmbeddings = "three-way"
 
@@ -67,6 +79,8 @@ class UniversalConfig:
         )
         check_probabilities(self, ("dropout",))
         check_heads(self)
+        check_attention_scale(self.attention_scale)
+        check_position_base(self.position_base, "sinusoidal")
         if not 0 < self.halting_threshold < 1:
             raise SettingsError(f"halting_threshold must be between 0 and 1, not {self.halting_threshold}")
         if not 0 <= self.ponder_weight < math.inf:
@@ -92,6 +106,9 @@ class UniversalConfig:
             d_model=self.d_model,
             heads=self.heads,
             d_ff=self.d_ff,
+            d_k=self.d_k,
+            d_v=self.d_v,
+            attention_scale=self.attention_scale,
             dropout=self.dropout,
             norm_placement=self.norm_placement,
             norm=self.norm,
