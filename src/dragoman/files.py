@@ -173,6 +173,21 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def replaced_directory(path: Path) -> Iterator[Path]:
+    """Yield a new temporary directory to fill, which replaces `path` when the block ends without an error.
+
+    See `atomic_directory`. If the process ends while the directories are exchanged, `path` may be missing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    former = temporary_beside(path)
+    with atomic_directory(path) as new:
+        yield new
+        if path.exists():
+            path.rename(former)
+    shutil.rmtree(former, ignore_errors=True)
+
+
+@contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
     """Hold an exclusive lock on `directory` inside a `with` block; create the directory if necessary.
 

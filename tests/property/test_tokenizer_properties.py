@@ -21,7 +21,7 @@ def tokenizer(kind: str, *, right_to_left: bool = False) -> Tokenizer:
     return train_tokenizer(pairs, TokenizerConfig(kind=kind, vocabulary_size=330, right_to_left=right_to_left))  # type: ignore[arg-type]
 
 
-@given(LINES, st.sampled_from(["unigram", "bpe", "word"]))
+@given(LINES, st.sampled_from(["unigram", "bpe", "word", "character", "byte"]))
 @settings(deadline=None)
 def test_round_trip(lines: list[str], kind: str) -> None:
     ids = tokenizer(kind).encode_source(lines)
@@ -30,7 +30,7 @@ def test_round_trip(lines: list[str], kind: str) -> None:
     assert ids == [tokenizer(kind).encode_source([line])[0] for line in lines]
 
 
-@given(LINES, st.sampled_from(["unigram", "bpe", "word"]), st.integers(0, 2**63))
+@given(LINES, st.sampled_from(["unigram", "bpe", "word", "character", "byte"]), st.integers(0, 2**63))
 @settings(deadline=None, max_examples=50)
 def test_sampled_segmentations_decode_to_the_same_text(lines: list[str], kind: str, seed: int) -> None:
     ids = tokenizer(kind).sample_target(lines, 0.1, seed)
@@ -38,7 +38,7 @@ def test_sampled_segmentations_decode_to_the_same_text(lines: list[str], kind: s
     assert tokenizer(kind).sample_target(lines, 0.1, seed) == ids
 
 
-@given(LINES, st.sampled_from(["unigram", "bpe", "word"]), st.integers(0, 2**63))
+@given(LINES, st.sampled_from(["unigram", "bpe", "word", "character", "byte"]), st.integers(0, 2**63))
 @settings(deadline=None, max_examples=50)
 def test_right_to_left_targets_have_the_same_tokens_in_reverse_order(lines: list[str], kind: str, seed: int) -> None:
     forward, backward = tokenizer(kind), tokenizer(kind, right_to_left=True)

@@ -9,7 +9,6 @@ The directory contains three files in standard formats:
 
 import json
 import mmap
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from dragoman.data.readers import Pair
 from dragoman.errors import StorageError
-from dragoman.files import atomic_directory, read_json_object, temporary_beside
+from dragoman.files import read_json_object, replaced_directory
 from dragoman.text.tokenizer import Tokenizer
 
 VERSION = 1
@@ -146,13 +145,8 @@ def prepare(
         workers: number of threads that encode (sentencepiece releases Python's global lock); it does not change the
             result.
     """
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    former = temporary_beside(directory)
-    with atomic_directory(directory) as new:
+    with replaced_directory(directory) as new:
         _write(pairs, tokenizer, new, max_tokens, workers)
-        if directory.exists():
-            directory.rename(former)
-    shutil.rmtree(former, ignore_errors=True)
     return PreparedCorpus.open(directory)
 
 

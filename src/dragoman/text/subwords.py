@@ -23,6 +23,7 @@ class SubwordModel:
     Attributes:
         serialized: the model in sentencepiece's file format.
         size: number of token ids.
+        space_before: True if a text is encoded as if a space preceded it, False for a vocabulary of running text.
     """
 
     def __init__(self, serialized: bytes) -> None:
@@ -38,6 +39,7 @@ class SubwordModel:
         except RuntimeError as error:
             raise ValueError("not a sentencepiece model") from error
         self.size: int = self._processor.get_piece_size()
+        self.space_before: bool = self._processor.normalize("a") != "a"
         control = [
             self._processor.pad_id(),
             self._processor.unk_id(),
@@ -77,6 +79,17 @@ class SubwordModel:
             for index in range(self.size)
             if not (processor.is_control(index) or processor.is_unknown(index) or processor.is_byte(index))
         }
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """UTF-8 text of each token id; that of PAD, BOS and EOS is empty, that of UNK is U+FFFD."""
+        texts = [b""] * self.size
+        texts[UNK] = "\ufffd".encode()
+        for value, index in enumerate(self.byte_ids):
+            texts[index] = bytes([value])
+        for piece, (index, _) in self.pieces.items():
+            texts[index] = piece.replace(SPACE_MARK, " ").encode()
+        return texts
 
     @cached_property
     def _sampler(self) -> SegmentationSampler:

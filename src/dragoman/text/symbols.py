@@ -49,19 +49,6 @@ class SymbolModel(SubwordModel):
         return row
 
 
-def read_model(serialized: bytes) -> SubwordModel:
-    """Return the vocabulary in a serialised model, of subwords or of whole symbols.
-
-    Raises:
-        ValueError: if this is not a model that Dragoman can have written.
-    """
-    model = SubwordModel(serialized)
-    # Sentencepiece does not report the type of a model. But a vocabulary of subwords contains the single letters, and
-    # in a vocabulary of symbols every entry begins a word.
-    whole = all(piece.startswith(SPACE_MARK) and piece != SPACE_MARK for piece in model.pieces)
-    return SymbolModel(serialized) if whole else model
-
-
 def separated_by_spaces(text: str) -> str:
     """Return the symbols of `text` with one space between two, the form in which a vocabulary of symbols is learned."""
     return " ".join(text.replace(SPACE_MARK, " ").split())

@@ -10,25 +10,21 @@ import hashlib
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Literal, Self
 
-import sentencepiece
+from dragoman.errors import ModelError, SettingsError
+from dragoman.files import write_atomically
+from dragoman.text.character_model import CharacterModel, learn_characters
+from dragoman.text.model_reading import LARGEST_TOKENIZER, read_model, read_model_file
+from dragoman.text.subword_learning import learn_subwords
+from dragoman.text.subwords import BOS, EOS, PAD, UNK
+from dragoman.text.symbols import separated_by_spaces
+from dragoman.text.token_model import TokenModel
 
-from dragoman.errors import CorpusError, ModelError, SettingsError, UserError, reason_of
-from dragoman.files import read_verified, write_atomically
-from dragoman.text.subwords import BOS, EOS, PAD, UNK, SubwordModel, utf8
-from dragoman.text.symbols import read_model, separated_by_spaces
-
-__all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
+__all__ = ["BOS", "EOS", "LARGEST_TOKENIZER", "PAD", "UNK", "Tokenizer", "TokenizerConfig", "train_tokenizer"]
 
 _JOINT, _SOURCE, _TARGET = TOKENIZER_FILES = ("tokenizer.model", "tokenizer.source.model", "tokenizer.target.model")
-# Largest size of a tokenizer file in bytes: about half a million subwords.
-LARGEST_TOKENIZER = 1 << 24
-
-# The result of training depends on the number of threads, so that number must not depend on the machine.
-_TRAINING_THREADS = 8
 
 # A source and its target, such as `data.readers.Pair`.
 TextPair = tuple[str, str]
@@ -39,23 +35,25 @@ class TokenizerConfig:
     """Settings for learning a tokenizer.
 
     Attributes:
-        kind: "unigram" (unigram language model), "bpe" (byte-pair encoding) or "word" (whole symbols: the text between
-            two spaces is one token). Choose "word" for digits, letters or phonemes separated by spaces: the other kinds
-            encode each digit of "3 1 4" as two tokens, because the space is a token of its own.
+        kind: "unigram" (unigram language model), "bpe" (byte-pair encoding), "word" (whole symbols: the text between
+            two spaces is one token), "character" (the distinct characters) or "byte" (UTF-8 bytes). Choose "word" for
+            digits, letters or phonemes separated by spaces: the other kinds encode each digit of "3 1 4" as two tokens,
+            because the space is a token of its own.
         vocabulary_size: number of subwords to learn, for each side if the vocabularies are separate. A small corpus may
-            give fewer: `Tokenizer.source_size` is the actual number.
+            give fewer: `Tokenizer.source_size` is the actual number. It limits the number of characters, and has no
+            effect on bytes.
         joint: True for one vocabulary for both languages, False for one per language.
         max_training_pairs: a larger corpus is replaced by a random sample of this many pairs. Each pair takes about
             4 KB of memory.
         max_line_bytes: longer lines are not used for learning; they can still be tokenized.
         character_coverage: fraction of the characters in the sample that get subwords; other characters are encoded as
-            bytes. It has no effect on which whole symbols get tokens: these are the most frequent ones.
+            bytes. It has no effect on which whole symbols or characters get tokens: these are the most frequent ones.
         right_to_left: if True, the model generates a target from its last token to its first, in any script. Two
             models, one of each direction, usually translate better than either alone: see
             `dragoman.translation.two_directions`.
     """
 
-    kind: Literal["unigram", "bpe", "word"] = "unigram"
+    kind: Literal["unigram", "bpe", "word", "character", "byte"] = "unigram"
     vocabulary_size: int = 8000
     joint: bool = True
     max_training_pairs: int = 100_000
@@ -64,8 +62,8 @@ class TokenizerConfig:
     right_to_left: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in ("unigram", "bpe", "word"):
-            raise SettingsError(f"tokenizer kind is {self.kind!r}; choose unigram, bpe or word")
+        if self.kind not in ("unigram", "bpe", "word", "character", "byte"):
+            raise SettingsError(f"tokenizer kind is {self.kind!r}; choose unigram, bpe, word, character or byte")
         # 4 special symbols, 256 byte symbols and at least 40 characters.
         if self.vocabulary_size < 300:
             raise SettingsError(f"vocabulary_size is {self.vocabulary_size}; it must be at least 300")
@@ -97,7 +95,7 @@ class Tokenizer:
         ['Turn off the light.']
     """
 
-    def __init__(self, source: SubwordModel, target: SubwordModel, *, right_to_left: bool = False) -> None:
+    def __init__(self, source: TokenModel, target: TokenModel, *, right_to_left: bool = False) -> None:
         self._source = source
         self._target = target
         self.right_to_left = right_to_left
@@ -142,11 +140,11 @@ class Tokenizer:
         return self._target.decode([row[::-1] for row in ids] if self.right_to_left else ids)
 
     def source_texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each source id; see `SubwordModel.texts`."""
+        """Return the text of each source id; see `TokenModel.texts`."""
         return self._source.texts(ids)
 
     def target_texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each target id; see `SubwordModel.texts`."""
+        """Return the text of each target id; see `TokenModel.texts`."""
         return self._target.texts(ids)
 
     def _ordered(self, rows: list[list[int]]) -> list[list[int]]:
@@ -221,54 +219,21 @@ def _sample(pairs: Iterable[TextPair], size: int) -> list[TextPair]:
     return sample
 
 
-def _train(texts: Iterable[str], config: TokenizerConfig) -> SubwordModel:
-    written = BytesIO()
-    if config.kind == "word":
-        texts = map(separated_by_spaces, texts)
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(utf8, texts),
-            model_writer=written,
-            model_type=config.kind,
-            vocab_size=config.vocabulary_size,
-            hard_vocab_limit=False,
-            character_coverage=config.character_coverage,
-            max_sentence_length=config.max_line_bytes,
-            byte_fallback=True,
-            # Numbers are split into digits, so that a model can copy numbers that the corpus does not contain.
-            split_digits=True,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            num_threads=_TRAINING_THREADS,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise _training_failure(str(error), config) from error
-    return read_model(written.getvalue())
+def _train(texts: Iterable[str], config: TokenizerConfig) -> TokenModel:
+    if config.kind == "byte":
+        return CharacterModel.of("")
+    if config.kind == "character":
+        return learn_characters(texts, config.vocabulary_size)
+    serialized = learn_subwords(
+        map(separated_by_spaces, texts) if config.kind == "word" else texts,
+        config.kind,
+        vocabulary_size=config.vocabulary_size,
+        character_coverage=config.character_coverage,
+        max_line_bytes=config.max_line_bytes,
+        space_before=True,
+    )
+    return read_model(serialized)
 
 
-def _training_failure(message: str, config: TokenizerConfig) -> UserError:
-    if "smaller than required_chars" in message:
-        return SettingsError(
-            f"vocabulary_size {config.vocabulary_size} is too small for the characters of this corpus; "
-            "use a larger vocabulary_size or a smaller character_coverage"
-        )
-    if "sentences_.empty()" in message:
-        return CorpusError(
-            "no text to learn a tokenizer from: the corpus is empty, or all its lines have more than "
-            f"{config.max_line_bytes} bytes (max_line_bytes)"
-        )
-    return CorpusError(f"sentencepiece could not learn from this corpus: {message}")
-
-
-def _read(path: Path, digests: Mapping[str, str] | None) -> SubwordModel:
-    try:
-        return read_model(read_verified(path, LARGEST_TOKENIZER, digests))
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{path}: the tokenizer cannot be read ({reason_of(error)}); copy the model directory again"
-        ) from error
+def _read(path: Path, digests: Mapping[str, str] | None) -> TokenModel:
+    return read_model_file(path, digests, running=False)

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.data.readers import Pair
 from dragoman.text.model_file import check_model
-from dragoman.text.symbols import read_model
+from dragoman.text.model_reading import read_model
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 
 # Fields of a model: (field number, value).
