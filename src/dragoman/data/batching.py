@@ -154,15 +154,15 @@ def batches(
     following = cursor or Cursor()
     while True:
         if not 0 <= following.window < windows:
-            raise _wrong_cursor(following)
+            raise wrong_cursor(following)
         permutation = np.arange(count, dtype=np.uint32)
-        _generator(seed, following.epoch).shuffle(permutation)
+        generator(seed, following.epoch).shuffle(permutation)
         for window in range(following.window, windows):
             pairs = permutation[window * config.window : (window + 1) * config.window]
             split = _split(pairs, source_lengths, target_lengths, config.batch_tokens)
-            order = _generator(seed, following.epoch, window).permutation(len(split))
+            order = generator(seed, following.epoch, window).permutation(len(split))
             if not 0 <= following.batch < len(split):
-                raise _wrong_cursor(following)
+                raise wrong_cursor(following)
             for batch in range(following.batch, len(split)):
                 if batch + 1 < len(split):
                     following = Cursor(epoch=following.epoch, window=window, batch=batch + 1)
@@ -198,11 +198,13 @@ def _split(
     return np.split(pairs[order].astype(np.int64), starts[1:])
 
 
-def _generator(seed: int, *key: int) -> np.random.Generator:
+def generator(seed: int, *key: int) -> np.random.Generator:
+    """Return the random number generator of a seed and a key, such as the epoch."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _wrong_cursor(cursor: Cursor) -> CorpusError:
+def wrong_cursor(cursor: Cursor) -> CorpusError:
+    """Return the error for a cursor that is outside the corpus."""
     return CorpusError(
-        f"{cursor} is outside this corpus; it was saved with another corpus, or another batch_tokens or window"
+        f"{cursor} is outside this corpus; it was saved with another corpus, or with other settings of the batches"
     )

@@ -20,7 +20,7 @@ import pyarrow as pa
 from dragoman.errors import CorpusError
 
 _BOM = b"\xef\xbb\xbf"
-_COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
+COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 _KNOWN = (
     "give X.tsv (source, tab, target), X.jsonl (keys source and target), two parallel files joined "
     "by a comma (train.en,train.de), or - for TSV on standard input; .gz or .zst may follow"
@@ -72,7 +72,7 @@ def parse_corpus(argument: str) -> Corpus:
             raise CorpusError(f"{argument}: expected two files joined by one comma; {_KNOWN}")
         return Corpus(format="parallel", paths=paths)
     name = PurePath(argument)
-    suffix = PurePath(name.stem).suffix if name.suffix in _COMPRESSION else name.suffix
+    suffix = PurePath(name.stem).suffix if name.suffix in COMPRESSION else name.suffix
     if suffix == ".tsv":
         return Corpus(format="tsv", paths=(argument,))
     if suffix == ".jsonl":
@@ -107,10 +107,10 @@ def read_pairs(corpus: Corpus) -> Iterator[Pair]:
         return
     parse = _pair_from_tsv if corpus.format == "tsv" else _pair_from_json
     [path] = corpus.paths
-    for number, text in _read_texts(path):
+    for number, text in read_numbered(path):
         try:
             yield parse(text)
-        except _LineError as error:
+        except LineError as error:
             raise CorpusError(f"{path}:{number}: {error}") from error
 
 
@@ -147,21 +147,42 @@ def read_lines(path: str, max_bytes: int = LONGEST_LINE) -> Iterator[bytes]:
                     line = line[:-1].removesuffix(b"\r")
                 yield line
     except OSError as error:
-        if error.errno == errno.EBADF and path == "-":
-            raise CorpusError(
-                "standard input cannot be read: it is closed; give a file, or pipe text into the command"
-            ) from error
-        if error.errno is not None:
-            raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
-        # pyarrow's errors about the compressed stream have no errno.
-        raise CorpusError(
-            f"{path}:{count + 1}: the compressed file is truncated or damaged ({error}); download or compress it again"
-        ) from error
+        raise _unreadable(path, f"{path}:{count + 1}", error) from error
+
+
+def read_blocks(path: str, size: int) -> Iterator[bytes]:
+    """Yield the content of a file in blocks of at most `size` bytes; a byte order mark at the start is skipped.
+
+    Args:
+        path: the file; "-" for standard input. The suffix .gz or .zst means that it is compressed.
+        size: number of bytes read at a time.
+
+    Raises:
+        CorpusError: if the file cannot be read, or its compression is damaged.
+    """
+    read = 0
+    try:
+        with _open(path) as file:
+            while block := file.read(size):
+                yield block.removeprefix(_BOM) if read == 0 else block
+                read += len(block)
+    except OSError as error:
+        raise _unreadable(path, f"{path}: after {read:,} bytes of text", error) from error
+
+
+def _unreadable(path: str, place: str, error: OSError) -> CorpusError:
+    """Return the error for a file that cannot be read; `place` names the file and the place in it."""
+    if error.errno == errno.EBADF and path == "-":
+        return CorpusError("standard input cannot be read: it is closed; give a file, or pipe text into the command")
+    if error.errno is not None:
+        return CorpusError(f"{path}: cannot be read: {error.strerror}")
+    # pyarrow's errors about the compressed stream have no errno.
+    return CorpusError(f"{place}: the compressed file is truncated or damaged ({error}); download or compress it again")
 
 
 @contextmanager
 def _open(path: str) -> Iterator[BinaryIO]:
-    compression = _COMPRESSION.get(PurePath(path).suffix)
+    compression = COMPRESSION.get(PurePath(path).suffix)
     if path == "-":
         yield sys.stdin.buffer
     elif compression is None:
@@ -175,7 +196,7 @@ def _open(path: str) -> Iterator[BinaryIO]:
             yield plain
 
 
-def _read_texts(path: str) -> Iterator[tuple[int, str]]:
+def read_numbered(path: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         try:
@@ -188,7 +209,7 @@ def _read_texts(path: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_parallel(source_path: str, target_path: str) -> Iterator[Pair]:
-    both = zip_longest(_read_texts(source_path), _read_texts(target_path))
+    both = zip_longest(read_numbered(source_path), read_numbered(target_path))
     for number, (source, target) in enumerate(both, start=1):
         if source is None or target is None:
             short, long = (source_path, target_path)[:: 1 if source is None else -1]
@@ -199,30 +220,40 @@ def _read_parallel(source_path: str, target_path: str) -> Iterator[Pair]:
         yield Pair(source[1], target[1])
 
 
-class _LineError(ValueError):
-    """An error in a line; the message does not contain file and line number."""
+class LineError(ValueError):
+    """An error in a line of a corpus; the message does not contain file and line number."""
 
 
 def _pair_from_tsv(text: str) -> Pair:
     columns = text.split("\t")
     if len(columns) != 2:
-        raise _LineError(
+        raise LineError(
             f"expected 2 columns, found {len(columns)}: each line must be the source, one tab and the target"
         )
     return Pair(*columns)
 
 
 def _pair_from_json(text: str) -> Pair:
+    source, target = texts_from_json(text, ("source", "target"))
+    return Pair(source, target)
+
+
+def texts_from_json(line: str, keys: Sequence[str]) -> list[str]:
+    """Return the texts under the given keys of a JSON object.
+
+    Raises:
+        LineError: if the line is not a JSON object with a text under each key.
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _LineError(f"not JSON: {error}") from error
+        raise LineError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _LineError("not a JSON object with the keys source and target")
-    for key in ("source", "target"):
+        raise LineError(f"not a JSON object with the key{'s' * (len(keys) > 1)} {' and '.join(keys)}")
+    for key in keys:
         if not isinstance(value.get(key), str):
-            raise _LineError(f"no text under the key {key!r}")
+            raise LineError(f"no text under the key {key!r}")
         # JSON can represent half of a surrogate pair, which is not a character.
         if any("\ud800" <= letter <= "\udfff" for letter in value[key]):
-            raise _LineError(f"half a surrogate pair (\\ud800 to \\udfff) under the key {key!r}")
-    return Pair(value["source"], value["target"])
+            raise LineError(f"half a surrogate pair (\\ud800 to \\udfff) under the key {key!r}")
+    return [value[key] for key in keys]

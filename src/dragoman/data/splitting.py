@@ -33,8 +33,12 @@ def is_validation(source: str, share: float, seed: int = 0) -> bool:
 
     A pure function of (fold(source), share, seed). A larger share contains every smaller one.
     """
-    folded = fold(source).encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(folded, digest_size=8, key=str(seed).encode()).digest()
+    return is_selected(fold(source), share, seed)
+
+
+def is_selected(text: str, share: float, seed: int = 0) -> bool:
+    """Return whether a text is among the `share` (0 to 1) of all texts that its hash selects."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=str(seed).encode()).digest()
     return int.from_bytes(digest, "little") < share * 2**64
 
 
