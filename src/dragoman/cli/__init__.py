@@ -19,6 +19,8 @@ from dragoman.cli.distill import Distill
 from dragoman.cli.doctor import Doctor
 from dragoman.cli.evaluate import Evaluate, Score
 from dragoman.cli.examples import Example, examples_text
+from dragoman.cli.export import Export
+from dragoman.cli.import_ import Import
 from dragoman.cli.quantize import Quantize
 from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
@@ -48,6 +50,8 @@ VERBS: dict[str, type[Verb]] = {
     "quantize": Quantize,
     "shortlist": LearnShortlist,
     "distill": Distill,
+    "import": Import,
+    "export": Export,
     "compare": Compare,
     "corpus": Corpus,
     "doctor": Doctor,

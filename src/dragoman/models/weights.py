@@ -7,7 +7,7 @@ settings of the model list, so that no memory is allocated beyond the size of th
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -29,6 +29,8 @@ SCALE = ".scale"
 LARGEST_HEADER = 2 << 20
 # Trained weights are far smaller. Larger weights overflow in some precisions or for some sentences only.
 LARGEST_WEIGHT = 2.0**63
+# Key of the metadata in a header; all other keys are names of tensors.
+_METADATA = "__metadata__"
 
 # NumPy types by safetensors' names of types. NumPy has no bf16, which is read as the upper half of a float32.
 _FLOATS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
@@ -138,16 +140,53 @@ def open_weights(directory: Path, config: ModelConfig) -> Iterator[WeightsFile]:
     Raises:
         ModelError: the file is missing or damaged, or belongs to a different model.
     """
-    path = directory / WEIGHTS_FILE
+    with ExitStack() as stack:
+        try:
+            weights = stack.enter_context(open_tensors(directory / WEIGHTS_FILE, config.tensors()))
+        except FileNotFoundError:
+            raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training has not written a model yet") from None
+        yield weights
+
+
+@contextmanager
+def open_tensors(path: Path, tensors: Iterable[TensorShape], ignored: Collection[str] = ()) -> Iterator[WeightsFile]:
+    """Open a safetensors file, after checking that it contains exactly these tensors.
+
+    Args:
+        path: the file.
+        tensors: names and shapes of the tensors, which follow from the settings in config.json.
+        ignored: names of further tensors, which are not checked.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ModelError: the file is damaged, or its tensors are different ones.
+    """
     with ExitStack() as stack:
         try:
             file = stack.enter_context(open_regular(path))
-            weights = _open_checked(file, path, config)
+            weights = _open_checked(file, path, tensors, ignored)
         except FileNotFoundError:
-            raise ModelError(f"{directory} has no {WEIGHTS_FILE}: training has not written a model yet") from None
+            raise
         except OSError as error:
             raise _damaged(path, reason_of(error)) from error
         yield weights
+
+
+def tensor_names(path: Path) -> list[str]:
+    """Return the names of the tensors of a safetensors file, in the order of its header; the tensors are not checked.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ModelError: the header is damaged.
+    """
+    try:
+        with open_regular(path) as file:
+            header, _ = _read_header(file)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise _damaged(path, reason_of(error)) from error
+    return [name for name in header if name != _METADATA]
 
 
 def write_weights(path: Path, tensors: Mapping[str, Array]) -> None:
@@ -196,15 +235,18 @@ class _HeaderEntry:
         return self.end - self.begin == math.prod(self.shape) * _KINDS[self.kind].itemsize
 
 
-def _open_checked(file: BufferedReader, path: Path, config: ModelConfig) -> WeightsFile:
+def _open_checked(
+    file: BufferedReader, path: Path, tensors: Iterable[TensorShape], ignored: Collection[str]
+) -> WeightsFile:
     try:
         header, start = _read_header(file)
-        digest = _digest(header.pop("__metadata__", {}))
+        digest = _digest(header.pop(_METADATA, {}))
         entries = {name: _HeaderEntry(value) for name, value in header.items()}
         _check_offsets(entries, os.fstat(file.fileno()).st_size - start)
     except ValueError as error:
         raise _damaged(path, error) from error
-    _compare_with_settings(entries, path, config)
+    entries = {name: entry for name, entry in entries.items() if name not in ignored}
+    _compare_with_settings(entries, path, tensors)
     file.seek(start)
     if digest is not None and hashlib.file_digest(file, "sha256").hexdigest() != digest:
         raise _damaged(path, "its contents do not match the digest in its header")
@@ -239,11 +281,11 @@ def _check_offsets(entries: Mapping[str, _HeaderEntry], size: int) -> None:
         raise ValueError(f"its header describes {end:,} bytes, but {size:,} bytes follow")
 
 
-def _compare_with_settings(entries: Mapping[str, _HeaderEntry], path: Path, config: ModelConfig) -> None:
+def _compare_with_settings(entries: Mapping[str, _HeaderEntry], path: Path, tensors: Iterable[TensorShape]) -> None:
     """Check that the tensors are exactly those that the settings list."""
     remaining = dict(entries)
     advice = "the two files belong to different models: copy the directory again"
-    for tensor in config.tensors():
+    for tensor in tensors:
         entry = remaining.pop(tensor.name, None)
         if entry is None:
             raise ModelError(f"{path} lacks {tensor.name}, which config.json requires; {advice}")

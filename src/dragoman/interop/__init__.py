@@ -1,0 +1,1 @@
+"""Models of other libraries: import into model directories, and export from them; safetensors and JSON only."""
