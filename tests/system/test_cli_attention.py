@@ -33,6 +33,7 @@ def test_the_attention_for_a_sentence_is_written_in_every_format(
     assert weights.shape == (2, 4, len(numbers["predicted"]), len(numbers["source"]))
     np.testing.assert_allclose(numbers["encoder_decoder"]["weights"], weights, atol=1e-6)
     assert arrays["encoder_self.query"].shape[:3] == arrays["encoder_self.weights"].shape[:3]
+    assert arrays["encoder_self.scale"] == arrays["encoder_self.query"].shape[3] ** -0.5
     assert list(arrays["source"]) == numbers["source"]
 
 

@@ -160,6 +160,7 @@ class AttentionMap(AttentionData):
 def _named_arrays(arrays: AttentionArrays) -> Iterator[tuple[str, np.ndarray]]:
     yield "weights", arrays.weights
     if arrays.details is not None:
+        yield "scale", np.array(arrays.details.scale)
         for name in ("query", "key", "value", "output", "output_norm", "bias"):
             array = getattr(arrays.details, name)
             if array is not None:

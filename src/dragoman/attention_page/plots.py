@@ -155,12 +155,12 @@ def _confidence(measurement: HeadMeasurement) -> float:
     return measurement.statistics.confidence
 
 
-def draw_positions(table: Float[np.ndarray, "P D"], form: Format) -> bytes:
+def draw_positions(table: Float[np.ndarray, "P D"], form: Format, *, title: str = "sinusoidal positions") -> bytes:
     """Return a picture of a table of sinusoidal positions (Vaswani et al. 2017, section 3.5), one row per position."""
     figure = Figure(figsize=(6.4, 4), dpi=200, layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
-    axes.set(xlabel="dimension", ylabel="position", title="sinusoidal positions")
+    axes.set(xlabel="dimension", ylabel="position", title=title)
     figure.colorbar(image, ax=axes, label="value")
     return _render(figure, form)
 

@@ -21,6 +21,7 @@ from dragoman.cli.evaluate import Evaluate, Score
 from dragoman.cli.examples import Example, examples_text
 from dragoman.cli.export import Export
 from dragoman.cli.import_ import Import
+from dragoman.cli.positions import Positions
 from dragoman.cli.quantize import Quantize
 from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
@@ -54,6 +55,7 @@ VERBS: dict[str, type[Verb]] = {
     "export": Export,
     "compare": Compare,
     "corpus": Corpus,
+    "positions": Positions,
     "doctor": Doctor,
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -13,6 +11,7 @@ from tyro.conf import Positional, arg
 from dragoman.attention_page.kinds import Kind
 from dragoman.cli.examples import Example
 from dragoman.cli.options import Count, Device, Flag, ModelDirectory, OptionalCount, OptionalFile, OptionalText
+from dragoman.cli.writing import written_to
 from dragoman.errors import SettingsError, StorageError
 from dragoman.printing import printable
 
@@ -130,7 +129,7 @@ class Attention:
             attention = attention.words()
         kind, layer, number = self.picture.kind, self.picture.layer, self.picture.head
         head = None if layer is None or number is None else Head(kind, layer - 1, number - 1)
-        with _written(out):
+        with written_to(out):
             attention.save(out, kind=kind, head=head)
         print(printable(attention.text), printable(attention.translation), printable(out), sep="\n")
 
@@ -150,7 +149,7 @@ class Attention:
             raise SettingsError("--sentences must be at least 1, and --prune at least 0")
         pairs, left_out = read_measured_pairs(self.text, self.report.sentences, translator.fits)
         measurements = _measure_with_bar(translator, pairs)
-        with _written(out):
+        with written_to(out):
             save_report(measurements, f"The heads of {printable(self.model)} on {printable(self.text)}", out)
         print(text_table(measurements))
         print(
@@ -179,15 +178,6 @@ class Attention:
         )
         print(f"without {', '.join(head.name for head in heads)}:")
         print(f"BLEU {pruned.before:.2f} before, {pruned.after:.2f} after")
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Turn an OSError into a StorageError that names `path`: the file that failed has a temporary name."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _measure_with_bar(translator: Translator, pairs: list[Pair]) -> HeadMeasurements:
