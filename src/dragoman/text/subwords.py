@@ -15,6 +15,8 @@ from dragoman.text.subword_sampling import SegmentationSampler
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 NEVER_GENERATED = (PAD, UNK, BOS)  # UNK is never needed, as bytes represent what the vocabulary lacks
+MASK = UNK  # for the same reason, its id is free for the tokens that a masked language model predicts
+ORDINARY = 4  # the first id that is not a special symbol
 
 
 class SubwordModel:

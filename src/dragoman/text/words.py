@@ -52,13 +52,11 @@ class Words:
         starts: list[int] = []
         blank = True  # the current word contains only spaces so far
         for index, token in enumerate(tokens):
-            body = token.replace(SPACE_MARK, "")
-            alone = token in SPECIAL or (not only_spaces and WITHOUT_SPACES.match(body) is not None)
-            begins = alone or token.startswith((SPACE_MARK, "<0x20>")) or (index > 0 and tokens[index - 1] in SPECIAL)
+            begins = begins_word(token, only_spaces=only_spaces) or (index > 0 and tokens[index - 1] in SPECIAL)
             if index == 0 or (begins and not blank):
                 starts.append(index)
                 blank = True
-            blank = blank and not body
+            blank = blank and not token.replace(SPACE_MARK, "")
         ends = [*starts, len(tokens)][1:]
         return cls(
             tuple(text_of(tokens[start:end]) for start, end in zip(starts, ends, strict=True)),
@@ -77,6 +75,13 @@ class Words:
         shape = [1] * array.ndim
         shape[axis] = len(sizes)
         return self.sum(array, axis) / sizes.reshape(shape)
+
+
+def begins_word(token: str, *, only_spaces: bool = False) -> bool:
+    """Return whether a token begins a word, whatever is before it; see `Words.from_tokens`."""
+    if token in SPECIAL or token.startswith((SPACE_MARK, "<0x20>")):
+        return True
+    return not only_spaces and WITHOUT_SPACES.match(token) is not None
 
 
 def text_of(tokens: Sequence[str]) -> str:
