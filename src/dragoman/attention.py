@@ -63,6 +63,20 @@ class AttentionMask:
         return cls(allowed=keys.attendable.unsqueeze(1), queries=queries, keys=keys)
 
     @classmethod
+    def in_documents(cls, layout: Layout, documents: Int[Tensor, "B T"] | None) -> "AttentionMask":
+        """Return a mask that lets every position attend to all positions of the same document.
+
+        Args:
+            layout: layout of the queries and the keys, without padding.
+            documents: index of the document of each position; None if each row is a part of one document.
+        """
+        if documents is None:
+            return cls(queries=layout, keys=layout)
+        # [B, T, 1] == [B, 1, T] -> [B, T, T]
+        same = documents.unsqueeze(2) == documents.unsqueeze(1)
+        return cls(allowed=same, queries=layout, keys=layout)
+
+    @classmethod
     def past(cls, layout: Layout) -> "AttentionMask":
         """Return a mask that lets every position attend to itself and to earlier ones; padding is at the end."""
         return cls(causal=True, queries=layout, keys=layout)

@@ -20,6 +20,8 @@ class Embedding(nn.Module):
             all.
         dropout: probability of dropping a feature in training.
         scaled: True to multiply the token embeddings by √d_model.
+        segments: embedding of segments, which is added; None if the model has none.
+        norm: norm of the sum; None for no norm.
     """
 
     def __init__(
@@ -29,15 +31,30 @@ class Embedding(nn.Module):
         dropout: float,
         *,
         scaled: bool = True,
+        segments: nn.Embedding | None = None,
+        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
+        self.segments = segments
+        self.norm = norm
         self.dropout = Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim) if scaled else None
 
-    def forward(self, token: Int[Tensor, "B T"], offset: int | Int[Tensor, "_ T"] = 0) -> Float[Tensor, "B T D"]:
+    def forward(
+        self,
+        token: Int[Tensor, "B T"],
+        offset: int | Int[Tensor, "_ T"] = 0,
+        segment: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
         """Embed tokens at the positions offset, offset + 1, ..., or at those in the tensor `offset`.
+
+        Args:
+            token: token ids.
+            offset: position of the first token, or the positions of all tokens.
+            segment: segment of each token; None for the first segment everywhere. Embeddings without segments ignore
+                it.
 
         Raises:
             CorpusError: the sequence has more positions than were learned.
@@ -48,6 +65,10 @@ class Embedding(nn.Module):
             x = x * self.scale
         if self.positions is not None:
             x = self.positions(x, offset)
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segment is None else self.segments(segment))
+        if self.norm is not None:
+            x = self.norm(x)
         if torch.is_autocast_enabled(x.device.type):
             # The residual stream has autocast's type from here on: half the memory traffic, no casts between layers.
             x = x.to(torch.get_autocast_dtype(x.device.type))

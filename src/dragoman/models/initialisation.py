@@ -63,3 +63,12 @@ def recurrent_gates(layer: nn.LSTM | nn.GRU) -> None:
     if isinstance(layer, nn.LSTM):
         # torch stores the gates of an LSTM in this order: input, forget, cell, output
         nn.init.ones_(input_bias[layer.hidden_size : 2 * layer.hidden_size])
+
+
+def initialise_normal(model: nn.Module, std: float) -> None:
+    """Set all linear maps and embeddings normal with standard deviation `std`, and their biases zero."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=std)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)

@@ -16,10 +16,11 @@ from dragoman.layers.causal_layer import CausalLayer
 from dragoman.layers.key_value_cache import KeyValueCache
 from dragoman.models.config.language import LanguageConfig
 from dragoman.models.embedding import Embedding
+from dragoman.models.initialisation import initialise_normal
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.layer_builders import (
     build_feed_forward,
-    build_norm,
+    build_final_norm,
     build_positions,
     build_residual,
     build_self_attention,
@@ -134,7 +135,7 @@ def build_language(config: LanguageConfig) -> TransformerLanguageModel:
     model = TransformerLanguageModel(
         Embedding(tokens, build_positions(config), config.dropout, scaled=False),
         [_layer(config) for _ in range(config.layers)],
-        build_norm(config) if config.norm_placement == "pre" else None,
+        build_final_norm(config),
         output,
         config.max_context,
     )
@@ -157,13 +158,7 @@ def _initialise(model: TransformerLanguageModel) -> None:
     Weights are normal with standard deviation 0.02, and biases are zero. The matrices whose outputs are added to the
     residual stream are divided by the square root of their number, two in each layer.
     """
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=INITIAL_STD)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=INITIAL_STD)
+    initialise_normal(model, INITIAL_STD)
     with torch.no_grad():
         for layer in model.layers:
             for matrix in (layer.self_attention.output, layer.feed_forward.outer):

@@ -3,6 +3,7 @@
 from torch import nn
 
 from dragoman.attention import MultiHeadAttention
+from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
 from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
 from dragoman.layers.positions import (
@@ -14,6 +15,21 @@ from dragoman.layers.positions import (
 )
 from dragoman.models.config import attention_factor
 from dragoman.models.config.layers import LayerConfig
+
+
+def build_encoder_layer(config: LayerConfig) -> EncoderLayer:
+    """Build an encoder layer."""
+    return EncoderLayer(
+        build_self_attention(config, future=True),
+        build_feed_forward(config),
+        build_residual(config),
+        build_residual(config),
+    )
+
+
+def build_final_norm(config: LayerConfig) -> nn.Module | None:
+    """Build the norm after the last layer; None with post-norm, whose layers end with a norm."""
+    return build_norm(config) if config.norm_placement == "pre" else None
 
 
 def build_self_attention(config: LayerConfig, *, future: bool) -> MultiHeadAttention:

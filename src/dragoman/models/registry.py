@@ -15,6 +15,7 @@ from dragoman.models.config import (
     TextModelConfig,
     convolutional,
     language,
+    masked,
     recurrent,
     recurrent_language,
     transformer,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from dragoman.models.language_model import LanguageModel
     from dragoman.models.seq2seq import Seq2Seq
+    from dragoman.models.text_encoder import TextEncoder
 
 # What a model does: translate a source into a target, continue a text, or represent the tokens of a text.
 Kind = Literal["seq2seq", "language", "encoder"]
@@ -62,6 +64,7 @@ _TABLE: tuple[tuple[str, Kind, type[Any], Mapping[str, Mapping[str, Any]]], ...]
     ("universal", "seq2seq", universal.UniversalConfig, universal.PRESETS),
     ("language", "language", language.LanguageConfig, language.PRESETS),
     ("recurrent-language", "language", recurrent_language.RecurrentLanguageConfig, recurrent_language.PRESETS),
+    ("masked", "encoder", masked.MaskedConfig, masked.PRESETS),
 )
 # The keys are the names used in config.json, in run files and by `dragoman train --model`.
 ARCHITECTURES: dict[str, Architecture] = {
@@ -114,6 +117,21 @@ def build_language_model(config: TextModelConfig) -> "LanguageModel":
 
     model = build_any(config)
     assert isinstance(model, LanguageModel)
+    return model
+
+
+def build_encoder(config: TextModelConfig) -> "TextEncoder":
+    """Build the encoder of texts that `config` describes, with random initial weights.
+
+    Example:
+        >>> encoder = build_encoder(text_preset("tiny", 1000, architecture="masked"))
+        >>> encoder.width
+        64
+    """
+    from dragoman.models.text_encoder import TextEncoder
+
+    model = build_any(config)
+    assert isinstance(model, TextEncoder)
     return model
 
 

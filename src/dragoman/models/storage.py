@@ -18,8 +18,9 @@ from dragoman.models.description import (
     text_model_config,
 )
 from dragoman.models.language_model import LanguageModel
-from dragoman.models.registry import build_language_model, build_model, kind_of
+from dragoman.models.registry import build_encoder, build_language_model, build_model, kind_of
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.text_encoder import TextEncoder
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
 
 M = TypeVar("M", bound=nn.Module)
@@ -113,6 +114,22 @@ def load_language_model(directory: Path) -> LanguageModel:
         raise ModelError(f"{directory} is an encoder of text, not a language model: use dragoman evaluate or embed")
     with _checked_weights(directory, config) as read_weights:
         return read_weights(build_language_model(config))
+
+
+def load_encoder(directory: Path) -> TextEncoder:
+    """Load the encoder of texts of a model directory, in evaluation mode on the CPU.
+
+    Use `dragoman.Embedder.load` to represent text; this function returns the torch module.
+
+    Raises:
+        ModelError: a file is missing or damaged, the two files do not belong together, or the model is of another kind.
+        FloatingPointError: weights are not finite, or too large.
+    """
+    config = text_model_config(load_description(directory), directory)
+    if kind_of(config) != "encoder":
+        raise ModelError(f"{directory} is a language model, not an encoder of text: use dragoman generate or evaluate")
+    with _checked_weights(directory, config) as read_weights:
+        return read_weights(build_encoder(config))
 
 
 class _ReadWeights(Protocol):

@@ -3,7 +3,8 @@
 The file contains, in this order: the model, its encoder and decoder stacks, the builder and the initialisation.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float, Int
@@ -19,8 +20,9 @@ from dragoman.models.encoder_decoder import EncoderDecoder
 from dragoman.models.initialisation import initialise, unit_after_scaling, xavier
 from dragoman.models.layer_builders import (
     build_attention,
+    build_encoder_layer,
     build_feed_forward,
-    build_norm,
+    build_final_norm,
     build_positions,
     build_residual,
     build_self_attention,
@@ -56,7 +58,8 @@ class Transformer(EncoderDecoder["Encoder", "Decoder", Memory]):
     def encode_rows(self, source: Int[Tensor, "B S"], layout: Layout, offset: int = 0) -> Memory:
         """See `EncoderDecoder.encode_rows`."""
         # [B, S] -> [B, S, D] -> [*BS, D]
-        return Memory(self.encoder(self.source_embedding(source, offset), layout), layout)
+        mask = AttentionMask.between(layout, layout)
+        return Memory(self.encoder(self.source_embedding(source, offset), mask), layout)
 
     def decode_rows(self, target: Int[Tensor, "B T"], layout: Layout, memory: Memory, offset: int = 0) -> Decoded:
         """See `EncoderDecoder.decode_rows`."""
@@ -100,12 +103,23 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.final_norm = final_norm
 
-    def forward(self, x: Float[Tensor, "B S D"], layout: Layout) -> Float[Tensor, "*BS D"]:
-        """Encode the embedded source."""
-        rows, mask = layout.rows(x), AttentionMask.between(layout, layout)
+    def forward(self, x: Float[Tensor, "B S D"], mask: AttentionMask) -> Float[Tensor, "*BS D"]:
+        """Return the states after the last layer; the arguments are those of `states`."""
+        return deque(self.states(x, mask), maxlen=1).pop()
+
+    def states(self, x: Float[Tensor, "B S D"], mask: AttentionMask) -> Iterator[Float[Tensor, "*BS D"]]:
+        """Yield the embeddings and the states after each layer.
+
+        Args:
+            x: embeddings of the source.
+            mask: the positions that each position may attend to, with the layout of the rows.
+        """
+        assert mask.queries is not None
+        rows = mask.queries.rows(x)
         for layer in self.layers:
+            yield rows
             rows = layer(rows, mask)
-        return rows if self.final_norm is None else self.final_norm(rows, layout.real)
+        yield rows if self.final_norm is None else self.final_norm(rows, mask.real)
 
 
 class Decoder(nn.Module):
@@ -152,14 +166,11 @@ def build_transformer(config: TransformerConfig) -> Transformer:
         config.source_vocabulary, config.target_vocabulary, config.d_model, config.tied_embeddings
     )
 
-    def final_norm() -> nn.Module | None:
-        return build_norm(config) if config.norm_placement == "pre" else None
-
     model = Transformer(
         Embedding(source_tokens, build_positions(config), config.dropout),
         Embedding(target_tokens, build_positions(config), config.dropout),
-        Encoder([_encoder_layer(config) for _ in range(config.encoder_layers)], final_norm()),
-        Decoder([_decoder_layer(config) for _ in range(config.decoder_layers)], final_norm()),
+        Encoder([build_encoder_layer(config) for _ in range(config.encoder_layers)], build_final_norm(config)),
+        Decoder([_decoder_layer(config) for _ in range(config.decoder_layers)], build_final_norm(config)),
         output,
         random_positions=config.random_positions,
     )
@@ -179,15 +190,6 @@ def initialise_transformer(model: Transformer) -> None:
     for embedding in (model.source_embedding, model.target_embedding):
         if isinstance(embedding.positions, OneHotPositions):
             nn.init.eye_(embedding.positions.words.weight)
-
-
-def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
-    return EncoderLayer(
-        build_self_attention(config, future=True),
-        build_feed_forward(config),
-        build_residual(config),
-        build_residual(config),
-    )
 
 
 def _decoder_layer(config: TransformerConfig) -> DecoderLayer:

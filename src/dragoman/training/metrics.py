@@ -115,6 +115,25 @@ METRICS = {
             heading="exact %",
             unit=" %",
         ),
+        Metric(
+            name="masked_accuracy",
+            label="masked tokens correct",
+            format=".1f",
+            higher_is_better=True,
+            width=9,
+            heading="correct %",
+            unit=" %",
+            curve=CurveStyle(color="#0072B2", mark_best=True),
+        ),
+        Metric(
+            name="next_sentence_accuracy",
+            label="next sentences correct",
+            format=".1f",
+            higher_is_better=True,
+            width=6,
+            heading="next %",
+            unit=" %",
+        ),
     )
 }
 

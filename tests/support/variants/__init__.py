@@ -20,3 +20,4 @@ def _variants(kind: Kind) -> dict[str, Any]:
 
 VARIANTS: dict[str, Seq2SeqConfig] = _variants("seq2seq")
 LANGUAGE_VARIANTS: dict[str, TextModelConfig] = _variants("language")
+ENCODER_VARIANTS: dict[str, TextModelConfig] = _variants("encoder")

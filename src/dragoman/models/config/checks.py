@@ -17,6 +17,7 @@ LARGEST = {
     "layers": 250,
     "vocabulary": 1 << 24,
     "context": 1 << 17,
+    "segments": 1 << 10,
     "encoder_steps": 100,
     "decoder_steps": 100,
     "d_model": 1 << 16,
