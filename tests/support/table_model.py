@@ -100,28 +100,3 @@ def assert_same(hypotheses: Sequence[Hypothesis], expected: Sequence[Hypothesis]
     for one, other in zip(hypotheses, expected, strict=True):
         assert math.isclose(one.log_probability, other.log_probability, abs_tol=1e-4)
         assert math.isclose(one.score, other.score, abs_tol=1e-4)
-
-
-class TableLanguage:
-    """The first row of a `TableModel` as a language model: log p(token | the two preceding tokens).
-
-    `read_tokens` records the tokens of each call of `read`.
-    """
-
-    device = CPU
-
-    def __init__(self, table: TableModel) -> None:
-        self.table = table
-        self.read_tokens: list[list[int]] = []
-
-    def start(self, rows: int) -> TableState:
-        return self.table.start().reorder(torch.zeros(rows, dtype=torch.int64))
-
-    def read(self, tokens: Tensor, state: TableState) -> TableState:
-        self.read_tokens += tokens.tolist()
-        for token in tokens.unbind(1):
-            state = TableState(state.table, token)
-        return state
-
-    def step(self, token: Tensor, state: TableState) -> tuple[Tensor, TableState]:
-        return self.table.step(token, state)

@@ -18,9 +18,9 @@ import pytest
 from torch import Tensor
 
 from dragoman.models.transformer import Transformer
+from dragoman.native.engine_selection import select_engine
 from dragoman.text.subwords import EOS
 from dragoman.training.checkpoint import load_checkpoint
-from dragoman.translation.engine_selection import select_engine
 from tests.support.command_line import SETTINGS, dragoman, make_workplace
 from tests.support.processes import dragoman_process
 

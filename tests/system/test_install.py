@@ -93,7 +93,7 @@ def static_files() -> set[str]:
 
 def reason_for_torch(scratch: ScratchEnvironment) -> str:
     """The reason why the native engine is not available, or "" if it is."""
-    program = "from dragoman.translation.engine_selection import select_engine; print(select_engine().reason)"
+    program = "from dragoman.native.engine_selection import select_engine; print(select_engine().reason)"
     return scratch.run(str(scratch.python), "-c", program).strip()
 
 

@@ -7,7 +7,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from dragoman.comparison.studies import STUDIES
 from dragoman.evaluation.tasks import TASKS
 from dragoman.models.registry import ARCHITECTURES
-from dragoman.translation.engine_selection import EngineName, PrecisionName
+from dragoman.native.engine_selection import EngineName, PrecisionName
 
 __all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", "presets", "studies"]
 

@@ -71,8 +71,8 @@ def _rows() -> dict[str, str]:
 
     from dragoman import __version__
     from dragoman.device import cpu_has_bf16, select_device, select_precision
+    from dragoman.native.engine_selection import select_engine
     from dragoman.threads import available_cpus
-    from dragoman.translation.engine_selection import select_engine
 
     device, engine = select_device("auto"), select_engine()
     translates = f"torch on {device}: {engine.reason}"

@@ -43,6 +43,11 @@ class LanguageModel(nn.Module, ABC):
     def max_context(self) -> int | None:
         """Largest number of tokens of a text, if the positions of the model limit it; None for any number."""
 
+    @property
+    def carries_state(self) -> bool:
+        """True if the state has a fixed size, so that it can be carried through a text of any length."""
+        return False
+
     @abstractmethod
     def forward(self, tokens: Int[Tensor, "B T"], documents: Int[Tensor, "B T"] | None = None) -> Decoded:
         """Return the states of all positions of windows of text, for training.

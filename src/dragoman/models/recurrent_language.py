@@ -54,6 +54,11 @@ class RecurrentLanguageModel(LanguageModel):
         """None: a text may have any number of tokens."""
         return None
 
+    @property
+    def carries_state(self) -> bool:
+        """True: see `LanguageModel.carries_state`."""
+        return True
+
     def forward(self, tokens: Int[Tensor, "B T"], documents: Int[Tensor, "B T"] | None = None) -> Decoded:
         """See `LanguageModel.forward`; the state is zero before the first token of every document."""
         layout = dense(tokens)

@@ -23,6 +23,7 @@ from dragoman.data.batching import Batch, Ids, collate
 from dragoman.device import Precision, select_device, select_precision, tune_cpu
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
 from dragoman.models.registry import build_model
+from dragoman.native.engine_selection import select_engine
 from dragoman.native.speed import product_rate
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.run.flops import training_flops
@@ -32,7 +33,6 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.gradients import accumulate_gradients
 from dragoman.training.optimizers.table import OPTIMIZERS
 from dragoman.training.translation_objective import TranslationLosses
-from dragoman.translation.engine_selection import select_engine
 
 # Matrices [SIZE, SIZE] are multiplied for this time.
 SIZE, PRODUCT_SECONDS = 2048, 0.4

@@ -1,41 +1,90 @@
-"""Continuation of a text by a language model: sampling, greedy search and beam search, beyond the model's context."""
+"""Continuation of a text by a language model: sampling and greedy search, beyond the model's context.
+
+This module does not import torch: the native engine runs without it. Letters: N number of texts, T number of tokens, V
+vocabulary.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Float32, Float64, Int64
 
 from dragoman.errors import ModelError
-from dragoman.search.beam import beam_search
 from dragoman.search.config import ContinuationConfig
-from dragoman.search.results import EMPTY_HYPOTHESES, Hypothesis, require_finite
-from dragoman.search.sampling import BLOCK, draw, penalise_repetition, random_key, uniforms
-from dragoman.search.stepper import State
+from dragoman.search.random_streams import BLOCK, random_key, uniforms
+from dragoman.search.results import EMPTY_HYPOTHESES
 from dragoman.text.subwords import EOS, NEVER_GENERATED
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TextState(Protocol):
+    """State of a language model after the beginnings of several texts, one per row. Immutable."""
+
+    def reorder(self, rows: Sequence[int]) -> Self:
+        """Return the state of these rows, which may contain duplicates and leave out rows."""
+
+
+State = TypeVar("State", bound=TextState)
+
+
+@dataclass(frozen=True)
+class Extension(Generic[State]):
+    """Further tokens of N texts.
+
+    Attributes:
+        tokens: token ids. After EOS, which ends a text, the rest of its row has no meaning.
+        log_probabilities: natural logarithm of the model's probability of each token, before temperature, penalty and
+            truncation.
+        state: state after the tokens but the last one.
+    """
+
+    tokens: Int64[np.ndarray, "N T"]
+    log_probabilities: Float32[np.ndarray, "N T"]
+    state: State
 
 
 class ContinuationModel(Protocol[State]):
-    """Interface of a language model that computes one position of several texts at a time."""
+    """Interface of a language model that reads and extends several texts together."""
 
     @property
-    def device(self) -> torch.device:
-        """Device of the model's inputs and outputs."""
+    def vocabulary(self) -> int:
+        """Number of token ids."""
 
     def start(self, rows: int) -> State:
         """Return the state of this number of empty texts."""
 
-    def read(self, tokens: Int[Tensor, "N T"], state: State) -> State:
-        """Return the state after T further tokens of each text."""
+    def read(self, tokens: Int64[np.ndarray, "N T"], state: State) -> State:
+        """Return the state after T further tokens of each text; T may be 0."""
 
-    def step(self, token: Int[Tensor, " N"], state: State) -> tuple[Float[Tensor, "N V"], State]:
-        """Return the logits of the token after `token` in float32, and the state after `token`."""
+    def extend(
+        self,
+        last: Int64[np.ndarray, " N"],
+        state: State,
+        uniform: Float64[np.ndarray, "N T"],
+        config: ContinuationConfig,
+        occurred: Bool[np.ndarray, "N V"] | None,
+    ) -> Extension[State]:
+        """Extend each text by at least one token and at most T tokens.
+
+        Args:
+            last: last token of each text, which the model has not read.
+            state: state before that token.
+            uniform: a random number in [0, 1) for each token; not used by greedy search.
+            config: how tokens are chosen.
+            occurred: True for the tokens that occurred in the text; None without a repetition penalty.
+
+        Raises:
+            FloatingPointError: if the model computes values that are not finite.
+        """
+
+    def step(self, token: Int64[np.ndarray, " N"], state: State) -> tuple[torch.Tensor, State]:
+        """Return the logits [N, V] of the token after `token` in float32, and the state after `token`."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +99,15 @@ class WindowState(Generic[State]):
 
     inner: State
     length: int
-    recent: Int[Tensor, "N R"]
+    recent: Int64[np.ndarray, "N R"]
 
-    def reorder(self, rows: Int[Tensor, " M"]) -> WindowState[State]:
-        """See `SearchState`."""
-        return WindowState(self.inner.reorder(rows), self.length, self.recent[rows])
+    def reorder(self, rows: Sequence[int]) -> WindowState[State]:
+        """See `TextState`."""
+        return WindowState(self.inner.reorder(rows), self.length, self.recent[np.asarray(rows, dtype=np.int64)])
 
 
 class Window(Generic[State]):
-    """A `ContinuationModel` for texts that are longer than its context.
+    """A `ContinuationModel` for texts that are longer than the context of its model.
 
     When a text fills the window, the model starts again from an empty state and reads the last half of the window; the
     text before it is forgotten. A prompt that is longer than the window is treated in the same way: only its last
@@ -72,52 +121,73 @@ class Window(Generic[State]):
 
     def __init__(self, model: ContinuationModel[State], size: int, on_full: Callable[[], None] = lambda: None) -> None:
         assert size >= 2
-        self.device = model.device
         self._model, self._size, self._half = model, size, size // 2
         self._on_full = on_full
 
+    @property
+    def vocabulary(self) -> int:
+        """See `ContinuationModel`."""
+        return self._model.vocabulary
+
     def start(self, rows: int) -> WindowState[State]:
         """See `ContinuationModel`."""
-        empty = torch.empty(rows, 0, dtype=torch.int64, device=self.device)
-        return WindowState(self._model.start(rows), 0, empty)
+        return WindowState(self._model.start(rows), 0, np.empty((rows, 0), dtype=np.int64))
 
-    def read(self, tokens: Int[Tensor, "N T"], state: WindowState[State]) -> WindowState[State]:
+    def read(self, tokens: Int64[np.ndarray, "N T"], state: WindowState[State]) -> WindowState[State]:
         """See `ContinuationModel`."""
-        recent = self._recent(state, tokens)
-        if state.length + tokens.size(1) <= self._size:
-            inner = self._model.read(tokens, state.inner)
-            return WindowState(inner, state.length + tokens.size(1), recent)
-        self._on_full()
-        return WindowState(self._model.read(recent, self._model.start(len(tokens))), recent.size(1), recent)
+        after = WindowState(state.inner, state.length + tokens.shape[1], self._recent(state, tokens))
+        if after.length > self._size:
+            return self._again(after)
+        return WindowState(self._model.read(tokens, state.inner), after.length, after.recent)
+
+    def extend(
+        self,
+        last: Int64[np.ndarray, " N"],
+        state: WindowState[State],
+        uniform: Float64[np.ndarray, "N T"],
+        config: ContinuationConfig,
+        occurred: Bool[np.ndarray, "N V"] | None,
+    ) -> Extension[WindowState[State]]:
+        """See `ContinuationModel`."""
+        state = self._with_room(state)
+        extension = self._model.extend(last, state.inner, uniform[:, : self._size - state.length], config, occurred)
+        # [N, 1] and [N, T - 1] -> [N, T]: the tokens that the model has read
+        read = np.concatenate([last[:, None], extension.tokens[:, :-1]], 1)
+        after = WindowState(extension.state, state.length + read.shape[1], self._recent(state, read))
+        return Extension(extension.tokens, extension.log_probabilities, after)
 
     def step(
-        self, token: Int[Tensor, " N"], state: WindowState[State]
-    ) -> tuple[Float[Tensor, "N V"], WindowState[State]]:
+        self, token: Int64[np.ndarray, " N"], state: WindowState[State]
+    ) -> tuple[torch.Tensor, WindowState[State]]:
         """See `ContinuationModel`."""
-        inner, length = state.inner, state.length
-        if length == self._size:
-            self._on_full()
-            inner, length = self._model.read(state.recent, self._model.start(len(token))), state.recent.size(1)
-        logits, inner = self._model.step(token, inner)
-        return logits, WindowState(inner, length + 1, self._recent(state, token[:, None]))
+        state = self._with_room(state)
+        logits, inner = self._model.step(token, state.inner)
+        return logits, WindowState(inner, state.length + 1, self._recent(state, token[:, None]))
 
-    def _recent(self, state: WindowState[State], tokens: Int[Tensor, "N T"]) -> Int[Tensor, "N R"]:
-        return torch.cat([state.recent, tokens], 1)[:, -self._half :]
+    def _with_room(self, state: WindowState[State]) -> WindowState[State]:
+        return self._again(state) if state.length == self._size else state
+
+    def _again(self, state: WindowState[State]) -> WindowState[State]:
+        self._on_full()
+        rows, length = state.recent.shape
+        return WindowState(self._model.read(state.recent, self._model.start(rows)), length, state.recent)
+
+    def _recent(self, state: WindowState[State], tokens: Int64[np.ndarray, "N T"]) -> Int64[np.ndarray, "N R"]:
+        return np.concatenate([state.recent, tokens], 1)[:, -self._half :]
 
 
-class Chosen(NamedTuple):
-    """A token that continues a text.
+class Extended(NamedTuple):
+    """Further tokens of one text.
 
     Attributes:
         row: index of the text.
-        token: token id; EOS ends the text.
-        log_probability: natural logarithm of the model's probability of the token, before temperature, penalty and
-            truncation.
+        tokens: token ids; EOS, which ends the text, can only be the last one.
+        log_probabilities: see `Extension`.
     """
 
     row: int
-    token: int
-    log_probability: float
+    tokens: list[int]
+    log_probabilities: list[float]
 
 
 class Continuation(Generic[State]):
@@ -128,7 +198,7 @@ class Continuation(Generic[State]):
     Args:
         model: the language model.
         prompt: token ids of the beginning of the text, at least one, such as BOS.
-        config: settings; `max_tokens` is left to the caller. With a beam, it must be 1: greedy search.
+        config: settings; `max_tokens` is left to the caller. A beam must be 1: greedy search.
 
     Attributes:
         running: indices of the texts that have not ended.
@@ -139,147 +209,73 @@ class Continuation(Generic[State]):
 
     def __init__(self, model: ContinuationModel[State], prompt: Sequence[int], config: ContinuationConfig) -> None:
         assert config.beam in (None, 1)
+        check_vocabulary(model)
         self._model, self._config = model, config
         self._key = random_key(prompt)
-        self._numbers: list[Float[Tensor, "N block"]] = []
         self._position = 0
-        self._state = read_prompt(model, prompt[:-1], config.outputs)
+        self._state = read_prompt(model, prompt, config.outputs)
         # [N], and [R] below: the R texts that are running
-        self._token = torch.full((config.outputs,), prompt[-1], dtype=torch.int64, device=model.device)
+        self._last = np.full(config.outputs, prompt[-1], dtype=np.int64)
         self.running = list(range(config.outputs))
-        self._rows = torch.arange(config.outputs, device=model.device)
-        self._prompt = prompt
-        self._occurred: Bool[Tensor, "R V"] | None = None
+        # [N, BLOCK]: the random numbers of the next positions
+        self._uniform = np.zeros((config.outputs, BLOCK))
+        self._occurred: Bool[np.ndarray, "R V"] | None = None
+        if config.repetition_penalty > 1:
+            self._occurred = np.zeros((config.outputs, model.vocabulary), dtype=np.bool_)
+            self._occurred[:, np.asarray(prompt, dtype=np.int64)] = True
 
-    @torch.no_grad()
-    def advance(self) -> list[Chosen]:
-        """Return the next token of each running text; a text ends after EOS.
+    def advance(self, count: int = 1) -> list[Extended]:
+        """Return the next tokens of each running text, at least one and at most `count`; a text ends after EOS.
+
+        The tokens do not depend on `count`.
 
         Raises:
             FloatingPointError: if the model computes values that are not finite.
         """
         assert self.running
-        logits, self._state = self._model.step(self._token, self._state)
-        # [R, V] -> [R, 1] below, for the chosen tokens
-        normaliser = logits.logsumexp(-1, keepdim=True)
-        require_finite(float(normaliser.sum()))
-        if logits.size(-1) <= len(NEVER_GENERATED) + 1:
-            raise ModelError(EMPTY_HYPOTHESES)
-        token = self._choose(logits)
-        log_probability = (logits.gather(1, token[:, None]) - normaliser).squeeze(1)
-        self._token = token
-        self._position += 1
+        index = self._position % BLOCK
+        if index == 0 and self._config.beam is None:
+            seed = self._config.sampling.seed
+            streams = [uniforms(seed, self._key, i, BLOCK, self._position) for i in range(len(self._uniform))]
+            self._uniform = np.stack(streams)
+        uniform = self._uniform[self.running, index : index + count]
+        extension = self._model.extend(self._last, self._state, uniform, self._config, self._occurred)
+        self._state, self._last = extension.state, extension.tokens[:, -1].copy()
+        self._position += extension.tokens.shape[1]
         if self._occurred is not None:
-            self._occurred[torch.arange(len(token), device=token.device), token] = True
-        chosen = list(map(Chosen, self.running, token.tolist(), log_probability.tolist()))
-        self.end([one.row for one in chosen if one.token == EOS])
-        return chosen
+            np.put_along_axis(self._occurred, extension.tokens, True, 1)
+        texts = []
+        rows = zip(self.running, extension.tokens.tolist(), extension.log_probabilities.tolist(), strict=True)
+        for row, tokens, log_probabilities in rows:
+            length = tokens.index(EOS) + 1 if EOS in tokens else len(tokens)
+            texts.append(Extended(row, tokens[:length], log_probabilities[:length]))
+        self.end([text.row for text in texts if text.tokens[-1] == EOS])
+        return texts
 
     def end(self, rows: Collection[int]) -> None:
         """End these texts: they are not extended further."""
         keep = [index for index, row in enumerate(self.running) if row not in rows]
         if len(keep) == len(self.running):
             return
-        kept = torch.tensor(keep, dtype=torch.int64, device=self._model.device)
         self.running = [self.running[index] for index in keep]
-        self._rows, self._token = self._rows[kept], self._token[kept]
+        self._last = self._last[keep]
         if self._occurred is not None:
-            self._occurred = self._occurred[kept]
+            self._occurred = self._occurred[keep]
         if keep:
-            self._state = self._state.reorder(kept)
-
-    def _choose(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
-        config = self._config
-        if config.repetition_penalty > 1:
-            if self._occurred is None:
-                self._occurred = torch.zeros_like(logits, dtype=torch.bool)
-                self._occurred[:, list(self._prompt)] = True
-            logits = penalise_repetition(logits, self._occurred, config.repetition_penalty)
-        logits = logits.clone()
-        logits[:, list(NEVER_GENERATED)] = -math.inf
-        if config.beam == 1:
-            return logits.argmax(-1)
-        index = self._position % BLOCK
-        if index == 0:
-            # [N, BLOCK]: the random numbers of the next positions
-            seed = config.sampling.seed
-            streams = [uniforms(seed, self._key, i, BLOCK, self._position) for i in range(config.outputs)]
-            self._numbers = [torch.from_numpy(np.stack(streams)).to(logits.device)]
-        return draw(logits, self._numbers[0][self._rows, index], config.sampling)
+            self._state = self._state.reorder(keep)
 
 
-@torch.no_grad()
-def continue_by_beam_search(
-    model: ContinuationModel[State], prompt: Sequence[int], config: ContinuationConfig
-) -> list[Hypothesis]:
-    """Return the `n_best` continuations with the highest scores, best first.
-
-    A continuation of `max_tokens` tokens ends there: its log-probability and its score contain no probability of the
-    end of the text. `Hypothesis.finished` is True for the other ones, which end with EOS.
-
-    Args:
-        model: the language model.
-        prompt: token ids of the beginning of the text, at least one, such as BOS.
-        config: settings with a beam.
+def check_vocabulary(model: ContinuationModel[State]) -> None:
+    """Check that the vocabulary contains more than special tokens.
 
     Raises:
-        FloatingPointError: if the model computes values that are not finite.
-        ModelError: if the vocabulary contains only special tokens.
+        ModelError: if it does not.
     """
-    search = config.search()
-    stepper = _BeamStepper(model, prompt[-1], search.max_length_offset)
-    state = _BeamState(read_prompt(model, prompt[:-1], 1), 0)
-    [hypotheses] = beam_search(stepper, state, [0], search, model.device)
-    return [
-        Hypothesis(
-            tokens=hypothesis.tokens,
-            log_probability=hypothesis.log_probability,
-            score=hypothesis.score,
-            finished=len(hypothesis.tokens) < search.max_length_offset,
-        )
-        for hypothesis in hypotheses
-    ]
+    if model.vocabulary <= len(NEVER_GENERATED) + 1:
+        raise ModelError(EMPTY_HYPOTHESES)
 
 
-@torch.no_grad()
 def read_prompt(model: ContinuationModel[State], prompt: Sequence[int], rows: int) -> State:
-    """Return the state of several equal texts after the tokens of `prompt`, which may be empty."""
-    state = model.start(1)
-    tokens = torch.tensor([list(prompt)], dtype=torch.int64, device=model.device)
-    if prompt:
-        state = model.read(tokens, state)
-    return state if rows == 1 else state.reorder(torch.zeros(rows, dtype=torch.int64, device=model.device))
-
-
-@dataclass(frozen=True)
-class _BeamState(Generic[State]):
-    inner: State
-    position: int
-
-    def reorder(self, rows: Int[Tensor, " N"]) -> _BeamState[State]:
-        return _BeamState(self.inner.reorder(rows), self.position)
-
-
-class _BeamStepper(Generic[State]):
-    """A language model as the `Stepper` of a beam search whose outputs are cut at the maximum length.
-
-    Args:
-        model: the language model.
-        first: last token of the prompt, in place of the BOS with which the search begins.
-        maximum: the maximum length, at which the search forces EOS; its log-probability is 0 there.
-    """
-
-    def __init__(self, model: ContinuationModel[State], first: int, maximum: int) -> None:
-        self._model, self._first, self._maximum = model, first, maximum
-
-    def step(
-        self, token: Int[Tensor, " N"], state: _BeamState[State]
-    ) -> tuple[Float[Tensor, "N V"], _BeamState[State]]:
-        if state.position == 0:
-            token = torch.full_like(token, self._first)
-        logits, inner = self._model.step(token, state.inner)
-        log_probabilities = logits.log_softmax(-1)
-        require_finite(float(log_probabilities.sum()))
-        if state.position == self._maximum:
-            log_probabilities[:, EOS] = 0.0
-        return log_probabilities, _BeamState(inner, state.position + 1)
+    """Return the state of several equal texts before the last token of `prompt`, which has at least one token."""
+    state = model.read(np.asarray([prompt[:-1]], dtype=np.int64), model.start(1))
+    return state if rows == 1 else state.reorder([0] * rows)

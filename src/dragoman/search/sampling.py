@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 
@@ -14,12 +13,11 @@ from torch.nn.functional import pad
 
 from dragoman.search.config import SamplingConfig, SearchConfig, length_penalty
 from dragoman.search.limits import Limits
+from dragoman.search.random_streams import BLOCK, uniforms
 from dragoman.search.results import Hypothesis
 from dragoman.search.stepper import State, Stepper
 from dragoman.text.subwords import BOS, EOS
 
-# Number of positions for which memory is allocated initially, and for which random numbers are generated together.
-BLOCK = 64
 # (log-probabilities [N, V], index of each row in the caller's batch [N], position) -> next token [N]
 ChooseTokens = Callable[[Tensor, Tensor, int], Tensor]
 
@@ -104,34 +102,6 @@ def sample(
     return [samples[first : first + n] for first in range(0, len(samples), n)]
 
 
-def uniforms(
-    seed: int, key: int, number: int, length: int, start: int = 0
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return uniform random numbers in [0, 1) of the stream that (seed, key, number) identifies.
-
-    The generator is counter-based (Philox; Salmon et al., 2011), so the streams are independent of each other.
-
-    Args:
-        seed: seed of sampling.
-        key: key of the row.
-        number: number of the sample.
-        length: how many random numbers to return.
-        start: index of the first one in the stream; a multiple of 4, since the counter generates 4 numbers together.
-    """
-    assert start % 4 == 0
-    generator = np.random.Philox(
-        key=np.array([seed, key], dtype=np.uint64),
-        counter=np.array([start // 4, 0, 0, number], dtype=np.uint64),
-    )
-    return np.random.Generator(generator).random(length)
-
-
-def random_key(ids: Sequence[int]) -> int:
-    """Return the key of the random stream of a source or a prompt, 64 bits of a hash of its tokens."""
-    text = ",".join(map(str, ids)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-
-
 def penalise_repetition(
     logits: Float[Tensor, "N V"], occurred: Bool[Tensor, "N V"], penalty: float
 ) -> Float[Tensor, "N V"]:
@@ -194,6 +164,7 @@ def _generate(
     """Extend each of N rows token by token until EOS; finished rows leave the batch unless `keep_rows` is set."""
     N, device = len(limits.maximum), limits.maximum.device
     longest = int(limits.maximum.max())
+    # Memory for more positions is allocated when it is needed.
     tokens = torch.zeros(N, min(longest + 1, BLOCK), dtype=torch.int64, device=device)
     log_probability = torch.zeros(N, device=device)
     length = torch.zeros(N, dtype=torch.int64, device=device)

@@ -17,8 +17,9 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.token_statistics import TokenStatistic, summarise
 from dragoman.search.beam import beam_search
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig, check_batch_tokens
+from dragoman.search.random_streams import random_key
 from dragoman.search.results import Hypothesis, Score, SearchInput, require_outputs
-from dragoman.search.sampling import greedy_search, random_key, sample
+from dragoman.search.sampling import greedy_search, sample
 from dragoman.search.scores import score
 from dragoman.search.stepper import Ensemble, SearchModel, SingleModel
 from dragoman.threads import SpinControl

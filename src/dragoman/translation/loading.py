@@ -14,9 +14,9 @@ from dragoman.errors import ModelError, SettingsError
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.description import ModelDescription, load_description, seq2seq_config
 from dragoman.native.backend import NativeBackend
+from dragoman.native.engine_selection import EngineName, PrecisionName, select_engine
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.backend import Backend
-from dragoman.translation.engine_selection import EngineName, PrecisionName, select_engine
 from dragoman.translation.hybrid_backend import HybridBackend
 from dragoman.translation.shortlist import Shortlist
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from dragoman.native.engine_selection import EngineName, PrecisionName
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, DEFAULT_SEARCH, SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.text.lines import MAX_LINE_CHARACTERS, portions, with_prefixes
@@ -13,7 +14,6 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import PairAnalyzer
 from dragoman.translation.assembly import translate_split
 from dragoman.translation.backend import inspectable_of, sampler_of
-from dragoman.translation.engine_selection import EngineName, PrecisionName
 from dragoman.translation.loading import load_parts
 from dragoman.translation.results import LineProgress, Translation
 from dragoman.translation.splitting import split_lines

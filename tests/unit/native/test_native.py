@@ -21,9 +21,9 @@ from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, quantize
 from dragoman.native.backend import NativeBackend
+from dragoman.native.engine_selection import select_engine
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import SearchInput
-from dragoman.translation.engine_selection import select_engine
 from dragoman.translation.translator import Translator
 from tests.support.native_models import (
     BUILDS,

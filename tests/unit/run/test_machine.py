@@ -10,9 +10,9 @@ import torch
 from dragoman.cli.doctor import PREDICTED, about
 from dragoman.models.config import ModelConfig
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
+from dragoman.native.engine_selection import select_engine
 from dragoman.run import machine
 from dragoman.run.config import ResolvedRun, model_config
-from dragoman.translation.engine_selection import select_engine
 from tests.support.command_line import dragoman
 
 

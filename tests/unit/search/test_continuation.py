@@ -3,36 +3,37 @@
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from dragoman.errors import ModelError, UserError
 from dragoman.search.config import ContinuationConfig, SamplingConfig, length_penalty
-from dragoman.search.continuation import Chosen, Continuation, Window, continue_by_beam_search
+from dragoman.search.continuation import Continuation, Window
+from dragoman.search.continuation_beam import continue_by_beam_search
+from dragoman.search.language_backend import TorchLanguageBackend
 from dragoman.search.results import Hypothesis
 from dragoman.search.sampling import draw, penalise_repetition
 from dragoman.text.subwords import BOS, EOS
-from tests.support.table_model import CPU, TableLanguage, TableModel, assert_same, constant_model
+from tests.support.table_language import TableLanguage, TableTextState, backend_of
+from tests.support.table_model import TableModel, assert_same, constant_model
 
 GREEDY = ContinuationConfig(beam=1, max_tokens=12)
 
 
-def texts_of(continuation: Continuation, most: int) -> tuple[list[list[int]], list[float]]:  # type: ignore[type-arg]
+def texts_of(continuation: Continuation[Any], most: int, group: int = 1) -> tuple[list[list[int]], list[float]]:
     """Return the tokens of each text, at most `most`, and the log-probability of each text."""
-    rows = len(continuation.running)
+    rows = max(continuation.running) + 1
     tokens: list[list[int]] = [[] for _ in range(rows)]
     total = [0.0] * rows
-    for _ in range(most):
-        if not continuation.running:
-            break
-        for row, token, log_probability in continuation.advance():
-            tokens[row].append(token)
-            total[row] += log_probability
+    while continuation.running and (left := most - max(map(len, tokens))):
+        for row, further, log_probabilities in continuation.advance(min(group, left)):
+            tokens[row] += further
+            total[row] += sum(log_probabilities)
     return tokens, total
 
 
@@ -41,7 +42,7 @@ def test_greedy_search_takes_the_most_probable_token_after_the_prompt() -> None:
     for seed in range(6):
         table = TableModel.random(seed, rows=1, words=6)
         prompt = [BOS, 5, 4]
-        [tokens], [total] = texts_of(Continuation(TableLanguage(table), prompt, GREEDY), 12)
+        [tokens], [total] = texts_of(Continuation(backend_of(table), prompt, GREEDY), 12)
         text, expected = list(prompt), 0.0
         while len(text) < 3 + 12 and text[-1] != EOS:
             probabilities = table.log_probabilities[0, text[-2], text[-1]]
@@ -59,7 +60,7 @@ def test_samples_follow_the_distribution_of_the_model() -> None:
     # All outputs of at most two tokens, with the probabilities that the model gives them.
     table = TableModel.random(3, rows=1, words=3)
     config = ContinuationConfig(sampling=SamplingConfig(samples=1024, seed=5))
-    tokens, _ = texts_of(Continuation(TableLanguage(table), [BOS, 6], config), 2)
+    tokens, _ = texts_of(Continuation(backend_of(table), [BOS, 6], config), 2)
     counts = Counter(map(tuple, tokens))
     allowed = table.log_probabilities[0].exp().clone()
     allowed[..., :3] = 0
@@ -74,7 +75,7 @@ def test_samples_follow_the_distribution_of_the_model() -> None:
 
 
 def test_a_sample_depends_only_on_the_prompt_the_seed_and_its_number() -> None:
-    model = TableLanguage(TableModel.random(2, rows=1, words=60))
+    model = backend_of(TableModel.random(2, rows=1, words=60))
 
     def samples(prompt: list[int], count: int, seed: int) -> list[list[int]]:
         config = ContinuationConfig(sampling=SamplingConfig(samples=count, seed=seed))
@@ -89,30 +90,31 @@ def test_a_sample_depends_only_on_the_prompt_the_seed_and_its_number() -> None:
     assert len(set(map(tuple, three))) == 3
 
 
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
+def test_the_size_of_the_groups_does_not_change_the_tokens(penalty: float) -> None:
+    table = TableModel.random(2, rows=1, words=60)
+    config = ContinuationConfig(sampling=SamplingConfig(samples=5, seed=3), repetition_penalty=penalty)
+    expected = texts_of(Continuation(backend_of(table), [BOS, 7], config), 100)
+    for group in (3, 64, 100):
+        tokens, total = texts_of(Continuation(backend_of(table), [BOS, 7], config), 100, group)
+        assert tokens == expected[0]
+        assert total == pytest.approx(expected[1], rel=1e-5)
+
+
 def test_texts_that_the_caller_ends_leave_the_batch() -> None:
     table = TableModel.random(2, rows=1, words=20)
-    sampling = SamplingConfig(samples=4)
-    expected, _ = texts_of(Continuation(TableLanguage(table), [BOS], ContinuationConfig(sampling=sampling)), 6)
-    continuation = Continuation(TableLanguage(table), [BOS], ContinuationConfig(sampling=sampling))
-    table.rows_of_steps.clear()
-    chosen = continuation.advance()
+    config = ContinuationConfig(sampling=SamplingConfig(samples=4))
+    expected, _ = texts_of(Continuation(backend_of(table), [BOS], config), 6)
+    assert all(len(tokens) > 1 for tokens in expected)
+    model = TableLanguage(table)
+    continuation = Continuation(TorchLanguageBackend(model), [BOS], config)
+    first = continuation.advance()
     continuation.end([0, 2])
-    assert continuation.running == [row for row in (1, 3) if len(expected[row]) > 1]
-    tokens, _ = texts_of_rows(continuation, 5)
+    assert continuation.running == [1, 3]
+    rest, _ = texts_of(continuation, 5)
     for row in (1, 3):
-        assert [chosen[row].token, *tokens[row]] == expected[row]
-    assert table.rows_of_steps[:2] == [4, 2]
-
-
-def texts_of_rows(continuation: Continuation, most: int) -> tuple[dict[int, list[int]], list[Chosen]]:  # type: ignore[type-arg]
-    tokens: dict[int, list[int]] = {row: [] for row in continuation.running}
-    every: list[Chosen] = []
-    while continuation.running and most:
-        most -= 1
-        for chosen in continuation.advance():
-            tokens[chosen.row].append(chosen.token)
-            every.append(chosen)
-    return tokens, every
+        assert first[row].tokens + rest[row] == expected[row]
+    assert [len(texts) for texts in model.texts[:2]] == [4, 2]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -138,7 +140,7 @@ def test_a_very_wide_beam_is_exhaustive_search(alpha: float, seed: int) -> None:
                     finished=length < most,
                 )
             )
-    results = continue_by_beam_search(TableLanguage(table), prompt, config)
+    results = continue_by_beam_search(backend_of(table), prompt, config)
     # Different outputs may have equal probabilities: scores are compared in the order of the ranks.
     assert_same(sorted(results, key=lambda one: one.tokens), sorted(outputs, key=lambda one: one.tokens))
     ranked = sorted((output.score for output in outputs), reverse=True)
@@ -149,9 +151,9 @@ def test_a_repetition_penalty_counts_the_prompt_and_the_text() -> None:
     # Of five words with similar logits, each is taken once.
     probabilities = [0.0, 0.0, 0.0, 0.01, 0.24, 0.23, 0.22, 0.2, 0.1]
     config = ContinuationConfig(beam=1, repetition_penalty=5.0)
-    [tokens], _ = texts_of(Continuation(TableLanguage(constant_model(probabilities)), [BOS, 5], config), 4)
+    [tokens], _ = texts_of(Continuation(backend_of(constant_model(probabilities)), [BOS, 5], config), 4)
     assert tokens == [4, 6, 7, 8]
-    without = Continuation(TableLanguage(constant_model(probabilities)), [BOS, 5], GREEDY)
+    without = Continuation(backend_of(constant_model(probabilities)), [BOS, 5], GREEDY)
     assert texts_of(without, 4)[0] == [[4, 4, 4, 4]]
 
 
@@ -194,78 +196,81 @@ def test_a_draw_has_the_distribution_of_its_definition(
         assert abs(counts[i] / N - expected.get(i, 0.0)) < 2 / N
 
 
-@dataclass(frozen=True)
-class Read:
-    """The tokens that the model has read, per text."""
-
-    rows: tuple[tuple[int, ...], ...]
-
-    def reorder(self, rows: Tensor) -> "Read":
-        return Read(tuple(self.rows[row] for row in rows.tolist()))
+def counting() -> TableLanguage:
+    """Return a model in which token n + 1 follows token n, and which never ends a text."""
+    table = torch.full((1, 60, 60, 60), -20.0)
+    for token in range(59):
+        table[0, :, token, token + 1] = 0.0
+    return TableLanguage(TableModel(table))
 
 
-class Recorder:
-    """A language model that records the text before each prediction, and counts up: after token n comes n + 1."""
-
-    device = CPU
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[tuple[int, ...], ...]] = []
-
-    def start(self, rows: int) -> Read:
-        return Read(((),) * rows)
-
-    def read(self, tokens: Tensor, state: Read) -> Read:
-        return Read(tuple((*row, *new) for row, new in zip(state.rows, tokens.tolist(), strict=True)))
-
-    def step(self, token: Tensor, state: Read) -> tuple[Tensor, Read]:
-        state = self.read(token[:, None], state)
-        self.seen.append(state.rows)
-        logits = torch.zeros(len(token), 200)
-        logits[torch.arange(len(token)), token + 1] = 9.0
-        return logits, state
-
-
+@pytest.mark.parametrize("group", [1, 5])
 @pytest.mark.parametrize("size", [2, 3, 6, 7])
-def test_a_full_window_is_continued_from_its_last_half(size: int) -> None:
-    model, full = Recorder(), []
-    window = Window(model, size, lambda: full.append(len(model.seen)))
-    [tokens], _ = texts_of(Continuation(window, [10, 11, 12], GREEDY), 12)
+def test_a_full_window_is_continued_from_its_last_half(size: int, group: int) -> None:
+    model, full = counting(), []
+    window = Window(TorchLanguageBackend(model), size, lambda: full.append(len(model.texts)))
+    continuation: Continuation[Any] = Continuation(window, [10, 11, 12], GREEDY)
+    [tokens], _ = texts_of(continuation, 12, group)
     assert tokens == list(range(13, 25))
-    # The text before the prediction of token n ends with n - 1, and begins with a token that is kept longest: the
-    # window holds at most `size` tokens, and when it is full it begins again with half of them.
-    expected, text = [], [10, 11] if size >= 2 else []
+    # Before each prediction the window is extended by one token; a full one begins again with its last half.
+    expected, text = [], [10, 11]
     for token in range(12, 24):
         if len(text) == size:
             text = text[len(text) - size // 2 :]
         text = [*text, token]
-        expected.append((tuple(text),))
-    assert model.seen == expected
+        expected.append([text])
+    assert model.texts == expected
     assert full
 
 
 def test_a_prompt_longer_than_the_window_is_cut_to_its_last_half() -> None:
-    model, full = Recorder(), []
-    window = Window(model, 6, lambda: full.append(1))
-    continuation = Continuation(window, list(range(10, 30)), GREEDY)
+    model, full = counting(), []
+    window = Window(TorchLanguageBackend(model), 6, lambda: full.append(1))
+    continuation: Continuation[Any] = Continuation(window, list(range(10, 30)), GREEDY)
     assert full == [1]
-    [chosen] = continuation.advance()
-    assert chosen.token == 30
-    assert model.seen == [((26, 27, 28, 29),)]
+    assert continuation.advance()[0].tokens == [30]
+    assert model.texts == [[[26, 27, 28, 29]]]
 
 
 def test_a_window_follows_each_text_when_rows_are_reordered() -> None:
-    window = Window(Recorder(), 4)
-    state = window.read(torch.tensor([[10, 11, 12], [20, 21, 22]]), window.start(2))
-    state = state.reorder(torch.tensor([1, 0, 1]))
+    window = Window(TorchLanguageBackend(counting()), 4)
+    state = window.read(np.array([[10, 11, 12], [20, 21, 22]]), window.start(2)).reorder([1, 0, 1])
     for _ in range(2):
-        _, state = window.step(torch.tensor([30, 31, 32]), state)
-    assert state.inner.rows == ((22, 30, 30), (12, 31, 31), (22, 32, 32))
+        _, state = window.step(np.array([30, 31, 32]), state)
+    inner = state.inner.inner
+    assert isinstance(inner, TableTextState)
+    assert inner.tokens.tolist() == [[22, 30, 30], [12, 31, 31], [22, 32, 32]]
     assert state.length == 3
 
 
+def test_scores_are_the_log_probabilities_of_the_next_tokens() -> None:
+    table = TableModel.random(4, rows=1, words=5)
+    backend = backend_of(table)
+    tokens = np.array([[BOS, 4, 5, 6], [BOS, 7, 7, 8]])
+    state = backend.read(tokens[:, :1], backend.start(2))
+    scores, state = backend.score(tokens[:, 1:-1], tokens[:, 2:], state)
+    further, _ = backend.score(tokens[:, -1:], np.array([[EOS], [4]]), state)
+    texts = [[*tokens[0].tolist(), EOS], [*tokens[1].tolist(), 4]]
+    expected = [
+        [float(table.log_probabilities[0, a, b, c]) for a, b, c in zip(text, text[1:], text[2:], strict=False)]
+        for text in texts
+    ]
+    np.testing.assert_allclose(np.concatenate([scores, further], 1), expected, rtol=1e-5)
+
+
+def test_a_model_in_training_is_in_evaluation_mode_only_while_it_runs() -> None:
+    model = TableLanguage(TableModel.random(1, rows=1)).train()
+    backend = TorchLanguageBackend(model)
+    modes = []
+    read = model.read
+    model.read = lambda *arguments: modes.append(model.training) or read(*arguments)  # type: ignore[method-assign, func-returns-value]
+    Continuation(backend, [BOS, 4], GREEDY).advance()
+    assert modes == [False, False]
+    assert model.training
+
+
 def test_probabilities_that_are_not_finite_are_an_error() -> None:
-    model = TableLanguage(TableModel(torch.full((1, 7, 7, 7), math.nan)))
+    model = backend_of(TableModel(torch.full((1, 7, 7, 7), math.nan)))
     with pytest.raises(FloatingPointError, match="not finite"):
         Continuation(model, [BOS], GREEDY).advance()
     with pytest.raises(FloatingPointError, match="not finite"):
@@ -273,7 +278,7 @@ def test_probabilities_that_are_not_finite_are_an_error() -> None:
 
 
 def test_a_vocabulary_of_special_tokens_only_is_an_error() -> None:
-    model = TableLanguage(constant_model([0.25] * 4))
+    model = backend_of(constant_model([0.25] * 4))
     with pytest.raises(ModelError, match="no tokens except special ones"):
         Continuation(model, [BOS], GREEDY).advance()
 

@@ -9,8 +9,9 @@ import torch
 
 from dragoman.errors import UserError
 from dragoman.search.config import SamplingConfig, SearchConfig
+from dragoman.search.random_streams import uniforms
 from dragoman.search.results import Hypothesis
-from dragoman.search.sampling import draw, greedy_search, sample, uniforms
+from dragoman.search.sampling import draw, greedy_search, sample
 from dragoman.text.subwords import BOS, EOS
 from tests.support.table_model import CPU, TableModel, constant_model
 

@@ -9,11 +9,11 @@ import pytest
 from dragoman.alignment.heads import AlignmentHead
 from dragoman.errors import SettingsError
 from dragoman.models.storage import load_model
+from dragoman.native.engine_selection import select_engine
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.translation.backend import Backend
-from dragoman.translation.engine_selection import select_engine
 from dragoman.translation.hybrid_backend import HybridBackend
 from dragoman.translation.translator import Translator
 from dragoman.translation.two_directions import TwoDirections

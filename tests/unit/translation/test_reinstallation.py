@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman import native
-from dragoman.translation.engine_selection import select_engine
+from dragoman.native.engine_selection import select_engine
 
 COMMAND = "-m pip install --no-cache-dir --force-reinstall --no-deps"
 

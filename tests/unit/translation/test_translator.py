@@ -13,12 +13,12 @@ from dragoman.errors import ModelError, UserError
 from dragoman.models.description import ModelDescription, load_description, save_description
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
+from dragoman.native.engine_selection import EngineName, select_engine
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.text import lines as lines_module
 from dragoman.text.segmenting import Segment, join, segment, sentences
 from dragoman.text.tokenizer import TokenizerConfig, train_tokenizer
 from dragoman.translation.assembly import translate_split
-from dragoman.translation.engine_selection import EngineName, select_engine
 from dragoman.translation.results import Translation
 from dragoman.translation.splitting import SplitLine
 from dragoman.translation.translator import Translator
