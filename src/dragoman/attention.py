@@ -8,6 +8,7 @@ tests, and it also returns the weights.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,8 @@ class AttentionMask:
         allowed: [B or 1, T or 1, S], True where a query may attend to a key; None if every key is allowed.
         causal: True if a query may attend only to keys at its own position and before it, in addition to `allowed`.
             The T queries are at the last T of the S positions of the keys.
+        documents: [B, T], for self-attention: the document of each position, in addition: queries attend to keys of
+            their own document only; None if each row is a part of one document.
         queries: memory layout of the queries (set by `between` and `past`); None for [B, T, D].
         keys: memory layout of the keys; None for [B, S, D].
 
@@ -42,6 +45,7 @@ class AttentionMask:
     causal: bool = False
     queries: Layout | None = None
     keys: Layout | None = None
+    documents: Int[Tensor, "B T"] | None = None
 
     def __post_init__(self) -> None:
         if self.allowed is not None:
@@ -89,16 +93,21 @@ class AttentionMask:
             layout: layout of the queries and the keys, without padding.
             documents: index of the document of each position; None if each row is a part of one document.
         """
-        if documents is None:
-            return cls.past(layout)
-        # [B, T, 1] == [B, 1, T] -> [B, T, T]
-        same = documents.unsqueeze(2) == documents.unsqueeze(1)
-        return cls(allowed=same, causal=True, queries=layout, keys=layout)
+        return cls(causal=True, queries=layout, keys=layout, documents=documents)
 
     @property
     def real(self) -> Bool[Tensor, "*BT"] | None:
         """True for the queries that are tokens; None if the mask has no layout of the queries."""
         return None if self.queries is None else self.queries.real
+
+    @cached_property
+    def restriction(self) -> Bool[Tensor, "B T S"] | None:
+        """True where the mask allows a query a key, apart from `causal`; None if it allows every key."""
+        if self.documents is None:
+            return self.allowed
+        # [B, T, 1] == [B, 1, T] -> [B, T, T]
+        same = self.documents.unsqueeze(2) == self.documents.unsqueeze(1)
+        return same if self.allowed is None else same & self.allowed
 
     def dense(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B T S"]:
         """Return the mask as one tensor, broadcastable to [B, T, S].
@@ -108,7 +117,7 @@ class AttentionMask:
             keys: S, the number of keys.
             device: device of the returned tensor.
         """
-        allowed = self.allowed
+        allowed = self.restriction
         if allowed is None:
             allowed = torch.ones(1, 1, keys, dtype=torch.bool, device=device)
         if self.causal:
@@ -199,7 +208,7 @@ def scaled_dot_product_attention(
     if query.device.type == "cpu" and queries * keys <= SHORT:
         return _short_attention(query, key, value, mask, dropout, bias, scale)
     # torch's own causal mask has the queries at the first positions of the keys.
-    if bias is None and mask.allowed is None and not (mask.causal and queries != keys):
+    if bias is None and mask.restriction is None and not (mask.causal and queries != keys):
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=mask.causal, scale=scale)
     # [B, T, S] -> [B, 1, T, S]
     allowed = mask.dense(queries, keys, query.device).unsqueeze(1)
@@ -227,7 +236,7 @@ def _short_attention(
     scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
     if bias is not None:
         scores = scores + bias
-    if mask.allowed is None and not mask.causal:
+    if mask.restriction is None and not mask.causal:
         weights = scores.softmax(dim=-1)
     else:
         # [B, T, S] -> [B, 1, T, S]; the mask is added, because it is smaller than the attention scores

@@ -3,6 +3,7 @@
 Rows of a batch may have read texts of different lengths: the cache contains the position of every key.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
@@ -44,9 +45,14 @@ class AttentionCache:
             tokens=self.tokens + tokens,
         )
 
-    def columns(self, kept: Int[Tensor, " m"]) -> "AttentionCache":
-        """Return the cache with the keys `kept` only."""
+    def columns(self, useful: Bool[Tensor, "B n"]) -> "AttentionCache":
+        """Return the cache without keys that are of no use in any text."""
+        kept = useful.any(dim=0).nonzero().squeeze(1)
         return replace(self, key=self.key[:, :, kept], value=self.value[:, :, kept], ends=self.ends[:, kept])
+
+    def last(self, positions: int) -> "AttentionCache":
+        """Return the cache of at most this number of last tokens of texts of equal length."""
+        return self.columns(self.ends >= self.tokens - positions)
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "AttentionCache":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
@@ -63,21 +69,17 @@ class CausalAttention(MultiHeadAttention):
         >>> import torch
         >>> attention = CausalAttention(d_model=16, heads=4)
         >>> text = torch.randn(2, 7, 16)
-        >>> first, cache = attention.read(text[:, :5], attention.start(2), 0)
+        >>> first, cache = attention.read(text[:, :5], attention.start(text[:, :0]), 0)
         >>> second, cache = attention.read(text[:, 5:], cache, 5)
         >>> whole = attention(text, text, AttentionMask(causal=True))
         >>> torch.allclose(torch.cat((first, second), dim=1), whole, atol=1e-5)
         True
     """
 
-    def start(self, rows: int) -> AttentionCache:
-        """Return the cache of `rows` texts of which no token has been read."""
-        weight = self.key.weight
-        key, value = (
-            weight.new_empty(rows, self.heads, 0, projection.out_features // self.heads)
-            for projection in (self.key, self.value)
-        )
-        return AttentionCache(key, value, torch.empty(rows, 0, dtype=torch.int64, device=weight.device), tokens=0)
+    def start(self, x: Float[Tensor, "B 0 D"]) -> AttentionCache:
+        """Return the cache before the first position; `x` is an empty input, which determines rows, type and device."""
+        key, value = self.project_memory(x)
+        return AttentionCache(key, value, torch.empty(len(x), 0, dtype=torch.int64, device=x.device), tokens=0)
 
     def read(
         self,
@@ -100,23 +102,17 @@ class CausalAttention(MultiHeadAttention):
         start = torch.full((len(x),), position, device=x.device) if isinstance(position, int) else position
         # [B, 1] + [T] -> [B, T]
         positions = start.unsqueeze(1) + torch.arange(x.shape[1], device=x.device)
-        ends = positions if real is None else positions.masked_fill(~real, NEVER)
         query, key, value = self._project(x, None, self.query, self.key, self.value)
         if self.rotation is not None:
             query = self.rotation(query, positions)
-        first = cache.tokens == 0
-        cache = self._remember(cache, key, value, positions, ends)
-        # At the start of the text, the mask needs no tensor.
-        mask = self.pattern(CAUSAL_MASK) if first else AttentionMask(allowed=self._reaches(positions, cache.ends))
+        first, aligned = cache.tokens == 0, isinstance(position, int) and real is None
+        cache = self._remember(cache, key, value, positions, real)
+        mask = self._mask(positions, cache.ends, first=first, aligned=aligned)
         bias = None if self.relative is None else self.relative(query, cache.ends, positions)
         heads = self.core(query, cache.key, cache.value, mask, self.dropout if self.training else 0.0, bias)
         read = x.shape[1] if real is None else real.sum(dim=1)
         # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, D]: Concat(head_1, ..., head_h)
         return self.output(heads.transpose(1, 2).flatten(2)), self._pruned(cache, start + read)
-
-    def pattern(self, mask: AttentionMask) -> AttentionMask:
-        """Return `mask` restricted to the keys that this attention may attend to, at the start of a text."""
-        return mask
 
     def _remember(
         self,
@@ -124,12 +120,27 @@ class CausalAttention(MultiHeadAttention):
         key: Float[Tensor, "B H T K"],
         value: Float[Tensor, "B H T Kv"],
         positions: Int[Tensor, "B T"],
-        ends: Int[Tensor, "B T"],
+        real: Bool[Tensor, "B T"] | None,
     ) -> AttentionCache:
-        """Return the cache with the keys and values of further tokens; `ends` is `NEVER` for padding."""
+        """Return the cache with the keys and values of further tokens; `real` is False for padding."""
         if self.rotation is not None:
             key = self.rotation(key, positions)
+        ends = positions if real is None else positions.masked_fill(~real, NEVER)
         return cache.extended(key, value, ends, tokens=key.shape[2])
+
+    def _mask(
+        self, positions: Int[Tensor, "B T"], ends: Int[Tensor, "B n"], *, first: bool, aligned: bool
+    ) -> AttentionMask:
+        """Return the mask of a read.
+
+        Args:
+            positions: positions of the queries.
+            ends: position of the last token of each key.
+            first: True if the texts begin with these queries.
+            aligned: True if all texts are at the same position, and there is no padding.
+        """
+        # If possible, a mask without a tensor; padding is at the end.
+        return CAUSAL_MASK if first or aligned else AttentionMask(allowed=self._reaches(positions, ends))
 
     def _reaches(self, positions: Int[Tensor, "B T"], ends: Int[Tensor, "B n"]) -> Bool[Tensor, "B T n"]:
         """Return True where the query at a position may attend to the key that ends at another."""
@@ -139,3 +150,26 @@ class CausalAttention(MultiHeadAttention):
     def _pruned(self, cache: AttentionCache, position: Int[Tensor, " B"]) -> AttentionCache:
         """Return the cache without keys that no query from `position` on may attend to."""
         return cache
+
+
+class PatternAttention(CausalAttention):
+    """Base class of causal attention to a part of the earlier tokens."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "*BT D"],
+        memory: Float[Tensor, "*BT D"],
+        mask: AttentionMask = CAUSAL_MASK,
+    ) -> Float[Tensor, "*BT D"]:
+        """Attend from every position of `x` to itself and earlier ones; see `MultiHeadAttention.forward`."""
+        assert memory is x, "the pattern is one of self-attention"
+        return super().forward(x, x, self.pattern(mask))
+
+    @abstractmethod
+    def pattern(self, mask: AttentionMask) -> AttentionMask:
+        """Return `mask` restricted to the keys that this attention may attend to, for a text from its beginning."""
+
+    def _mask(
+        self, positions: Int[Tensor, "B T"], ends: Int[Tensor, "B n"], *, first: bool, aligned: bool
+    ) -> AttentionMask:
+        return self.pattern(CAUSAL_MASK) if first else AttentionMask(allowed=self._reaches(positions, ends))

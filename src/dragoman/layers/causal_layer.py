@@ -1,11 +1,11 @@
 """A layer of a decoder-only Transformer, for all positions or for further ones."""
 
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
-from dragoman.attention import CAUSAL_MASK
+from dragoman.layers.causal_attention import AttentionCache, CausalAttention
 from dragoman.layers.encoder_layer import EncoderLayer
-from dragoman.layers.key_value_cache import KeyValueCache
+from dragoman.layers.feed_forward import FeedForward, GatedFeedForward
 
 
 class CausalLayer(EncoderLayer):
@@ -14,19 +14,35 @@ class CausalLayer(EncoderLayer):
     `forward` transforms all positions at once, with the mask that it is given.
     """
 
-    def start(self, x: Float[Tensor, "B 0 D"]) -> KeyValueCache:
+    self_attention: CausalAttention
+
+    def __init__(
+        self,
+        self_attention: CausalAttention,
+        feed_forward: FeedForward | GatedFeedForward,
+        attention_residual: nn.Module,
+        feed_forward_residual: nn.Module,
+    ) -> None:
+        super().__init__(self_attention, feed_forward, attention_residual, feed_forward_residual)
+
+    def start(self, x: Float[Tensor, "B 0 D"]) -> AttentionCache:
         """Return the cache before the first position; `x` is an empty input, which determines rows, type and device."""
-        return KeyValueCache(*self.self_attention.project_memory(x))
+        return self.self_attention.start(x)
 
     def read(
-        self, x: Float[Tensor, "B T D"], cache: KeyValueCache, position: int
-    ) -> tuple[Float[Tensor, "B T D"], KeyValueCache]:
+        self,
+        x: Float[Tensor, "B T D"],
+        cache: AttentionCache,
+        position: int | Int[Tensor, " B"],
+        real: Bool[Tensor, "B T"] | None = None,
+    ) -> tuple[Float[Tensor, "B T D"], AttentionCache]:
         """Transform T further positions; the result equals that of `forward` at these positions.
 
         Args:
             x: the input at these positions.
             cache: the cache before these positions.
-            position: index of the first of these positions in the text.
+            position: index of the first of these positions, in all texts or in each.
+            real: True for tokens, False for padding, which is at the end; None if there is no padding.
 
         Returns:
             The output, and the cache that includes these positions.
@@ -34,8 +50,8 @@ class CausalLayer(EncoderLayer):
 
         def attend_to_past(y: Tensor) -> Tensor:
             nonlocal cache
-            cache = cache.extended(*self.self_attention.project_memory(y, offset=position))
-            return self.self_attention.attend(y, cache.key, cache.value, CAUSAL_MASK, offset=position)
+            output, cache = self.self_attention.read(y, cache, position, real)
+            return output
 
         x = self.attention_residual(x, attend_to_past)
         return self.feed_forward_residual(x, self.feed_forward), cache

@@ -5,6 +5,7 @@ products of T queries with T/c keys take a c-th of the time of full attention, a
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +13,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import (
-    NO_MASK,
+    CAUSAL_MASK,
     AttentionCore,
     AttentionMask,
     Rotation,
     scaled_dot_product_attention,
 )
-from dragoman.layers.causal_attention import NEVER, AttentionCache, CausalAttention
+from dragoman.layers.causal_attention import NEVER, AttentionCache, PatternAttention
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class CompressedMask(AttentionMask):
 
     Attributes:
         allowed: [B or 1, T or 1, n], in addition, True where a query may attend to a compressed key.
+        documents: [B, T], in addition: all tokens of the window must belong to the document of the query.
         compression: c.
 
     Example:
@@ -49,12 +51,25 @@ class CompressedMask(AttentionMask):
         super().__post_init__()
         assert self.causal, "compressed attention is causal"
 
+    @cached_property
+    def restriction(self) -> Bool[Tensor, "B T n"] | None:
+        """See `AttentionMask.restriction`."""
+        if self.documents is None:
+            return self.allowed
+        n = self.documents.shape[1] // self.compression
+        # [B, T] -> [B, n, c]; documents do not decrease, so that the first and the last token determine a window
+        window = self.documents[:, : n * self.compression].unflatten(1, (n, self.compression))
+        of_query = self.documents.unsqueeze(2)
+        # [B, T, 1] == [B, 1, n] -> [B, T, n]
+        same = (of_query == window[:, None, :, 0]) & (of_query == window[:, None, :, -1])
+        return same if self.allowed is None else same & self.allowed
+
     def dense(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B T S"]:
         """See `AttentionMask.dense`."""
         end = torch.arange(1, keys + 1, device=device) * self.compression - 1
         # [n] <= [T, 1] -> [T, n] -> [1, T, n]
         complete = (end <= torch.arange(queries, device=device).unsqueeze(1)).unsqueeze(0)
-        return complete if self.allowed is None else complete & self.allowed
+        return complete if self.restriction is None else complete & self.restriction
 
 
 def compressed_attention(
@@ -107,12 +122,12 @@ def compressed_attention(
         return x.unsqueeze(1).expand(-1, c, -1, -1, -1).flatten(0, 1)
 
     allowed = None
-    if mask.allowed is not None and mask.allowed.shape[1] == 1:
+    if mask.restriction is not None and mask.restriction.shape[1] == 1:
         # [B or 1, 1, n] -> [B, c, 1, n] -> [B*c, 1, n]
-        allowed = mask.allowed.unsqueeze(1).expand(B, c, -1, -1).flatten(0, 1)
-    elif mask.allowed is not None:
+        allowed = mask.restriction.unsqueeze(1).expand(B, c, -1, -1).flatten(0, 1)
+    elif mask.restriction is not None:
         # [B or 1, T, n] -> [B, n, c, n] -> [B, c, n, n] -> [B*c, n, n]
-        allowed = split(mask.allowed.expand(B, -1, -1), 1).transpose(1, 2).flatten(0, 1)
+        allowed = split(mask.restriction.expand(B, -1, -1), 1).transpose(1, 2).flatten(0, 1)
     # [B, H, T, K] -> [B, H, n, c, K] -> [B, c, H, n, K] -> [B*c, H, n, K]
     parts = split(query, 2).permute(0, 3, 1, 2, 4).flatten(0, 1)
     output = scaled_dot_product_attention(
@@ -157,16 +172,39 @@ class CompressedCache(AttentionCache):
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "CompressedCache":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        cache = super().reorder(rows)
-        assert isinstance(cache, CompressedCache)
-        return replace(cache, last_keys=self.last_keys[rows], last_values=self.last_values[rows])
+        return replace(
+            self,
+            key=self.key[rows],
+            value=self.value[rows],
+            ends=self.ends[rows],
+            last_keys=self.last_keys[rows],
+            last_values=self.last_values[rows],
+        )
 
 
-class CompressedAttention(CausalAttention):
+class WindowConvolution(nn.Module):
+    """A convolution whose stride is the width of its kernel, as a matrix product; at first, the mean of each window.
+
+    Args:
+        width: features of input and output.
+        window: c, width and stride of the kernel.
+    """
+
+    def __init__(self, width: int, window: int) -> None:
+        super().__init__()
+        # c x [W, W] -> [W, c*W]
+        self.weight = nn.Parameter(torch.eye(width).repeat(1, window) / window)
+
+    def forward(self, windows: Float[Tensor, "B n c W"]) -> Float[Tensor, "B n W"]:
+        """Return one vector for each window."""
+        # [B, n, c, W] -> [B, n, c*W] -> [B, n, W]
+        return F.linear(windows.flatten(2), self.weight)
+
+
+class CompressedAttention(PatternAttention):
     """Multi-head self-attention to compressed keys and values.
 
-    The convolutions are matrix products: a window is the concatenation of c projected keys (or values). At first they
-    compute the mean of a window. Rotary positions are those of the last token of a window.
+    Keys and values are projected, then convolved over all heads. A window is at the position of its last token.
 
     Args:
         d_model: width of input and output.
@@ -202,15 +240,15 @@ class CompressedAttention(CausalAttention):
     ) -> None:
         super().__init__(d_model, heads, d_k=d_k, d_v=d_v, scale=scale, dropout=dropout, bias=bias, rotation=rotation)
         self.compression = compression
-        self.key_kernel = _kernel(self.key.out_features, compression)
-        self.value_kernel = _kernel(self.value.out_features, compression)
+        self.key_kernel = WindowConvolution(self.key.out_features, compression)
+        self.value_kernel = WindowConvolution(self.value.out_features, compression)
         self.core = CompressedCore(scale)
 
     def forward(
         self,
         x: Float[Tensor, "*BT D"],
         memory: Float[Tensor, "*BT D"],
-        mask: AttentionMask = NO_MASK,
+        mask: AttentionMask = CAUSAL_MASK,
     ) -> Float[Tensor, "*BT D"]:
         """Attend from every position of `x` to compressed keys; see `MultiHeadAttention.forward`."""
         assert memory is x, "compressed attention is self-attention"
@@ -222,29 +260,31 @@ class CompressedAttention(CausalAttention):
         heads = self._heads(query, key, value, self.pattern(mask))
         return self.output(heads if mask.queries is None else mask.queries.from_grid(heads))
 
-    def start(self, rows: int) -> CompressedCache:
+    def start(self, x: Float[Tensor, "B 0 D"]) -> CompressedCache:
         """See `CausalAttention.start`."""
-        empty = super().start(rows)
+        empty = super().start(x)
         last_keys, last_values = (
-            self.key.weight.new_zeros(rows, self.compression - 1, projection.out_features)
+            empty.key.new_zeros(len(x), self.compression - 1, projection.out_features)
             for projection in (self.key, self.value)
         )
         return CompressedCache(empty.key, empty.value, empty.ends, 0, last_keys, last_values)
 
     def pattern(self, mask: AttentionMask) -> CompressedMask:
-        """See `CausalAttention.pattern`."""
+        """See `PatternAttention.pattern`."""
         allowed = mask.allowed
         if allowed is not None:
             # [B, T, S] -> [B, T, n, c] -> [B, T, n]: every token of the window
             n = allowed.shape[2] // self.compression
             allowed = allowed[:, :, : n * self.compression].unflatten(2, (n, self.compression)).all(dim=-1)
-        return CompressedMask(allowed, mask.causal, mask.queries, mask.keys, compression=self.compression)
+        return CompressedMask(
+            allowed, mask.causal, mask.queries, mask.keys, mask.documents, compression=self.compression
+        )
 
-    def _compressed(self, x: Float[Tensor, "B H T K"], kernel: nn.Linear) -> Float[Tensor, "B H n K"]:
+    def _compressed(self, x: Float[Tensor, "B H T K"], kernel: WindowConvolution) -> Float[Tensor, "B H n K"]:
         n = x.shape[2] // self.compression
-        # [B, H, T, K] -> [B, T, H*K] -> [B, n*c, H*K] -> [B, n, c*H*K] -> [B, n, H*K] -> [B, H, n, K]
+        # [B, H, T, K] -> [B, T, H*K] -> [B, n*c, H*K] -> [B, n, c, H*K] -> [B, n, H*K] -> [B, H, n, K]
         merged = x.transpose(1, 2).flatten(2)[:, : n * self.compression]
-        return self._split(kernel(merged.unflatten(1, (n, self.compression)).flatten(2)))
+        return self._split(kernel(merged.unflatten(1, (n, self.compression))))
 
     def _remember(
         self,
@@ -252,13 +292,14 @@ class CompressedAttention(CausalAttention):
         key: Float[Tensor, "B H T K"],
         value: Float[Tensor, "B H T Kv"],
         positions: Int[Tensor, "B T"],
-        ends: Int[Tensor, "B T"],
+        real: Bool[Tensor, "B T"] | None,
     ) -> CompressedCache:
         assert isinstance(cache, CompressedCache)
         c, T = self.compression, key.shape[2]
-        real = ends != NEVER
+        if real is None:
+            real = torch.ones_like(positions, dtype=torch.bool)
         # [B, T], True for tokens that complete a window
-        complete = real & ((ends + 1) % c == 0)
+        complete = real & ((positions + 1) % c == 0)
         if cache.tokens == 0:
             # One key for each window, as `compressed_attention` needs.
             column = torch.arange(1, T // c + 1, device=key.device) * c - 1
@@ -276,9 +317,9 @@ class CompressedAttention(CausalAttention):
             (value, cache.last_values, self.value_kernel),
         ):
             # [B, H, T, K] -> [B, T, H*K] -> [B, c-1+T, H*K]
-            tokens = torch.cat((before.to(new.dtype), new.transpose(1, 2).flatten(2)), dim=1)
-            # [B, n, c, H*K] -> [B, n, c*H*K] -> [B, n, H*K] -> [B, H, n, K]
-            compressed.append(self._split(kernel(tokens[:, window].flatten(2))))
+            tokens = torch.cat((before, new.transpose(1, 2).flatten(2)), dim=1)
+            # [B, n, c, H*K] -> [B, n, H*K] -> [B, H, n, K]
+            compressed.append(self._split(kernel(tokens[:, window])))
             lasts.append(tokens[row, last])
         key, value = compressed
         if self.rotation is not None:
@@ -286,12 +327,3 @@ class CompressedAttention(CausalAttention):
         extended = cache.extended(key, value, positions[:, column].masked_fill(~complete[:, column], NEVER), tokens=T)
         assert isinstance(extended, CompressedCache)
         return replace(extended, last_keys=lasts[0], last_values=lasts[1])
-
-
-def _kernel(width: int, compression: int) -> nn.Linear:
-    """Return the kernel of a convolution, [width, c*width], which at first computes the mean of the c vectors."""
-    kernel = nn.Linear(compression * width, width, bias=False)
-    with torch.no_grad():
-        # c x [width, width] -> [width, c*width]
-        kernel.weight.copy_(torch.eye(width).repeat(1, compression) / compression)
-    return kernel

@@ -12,13 +12,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.attention import (
-    NO_MASK,
     AttentionCore,
     AttentionMask,
     Rotation,
     scaled_dot_product_attention,
 )
-from dragoman.layers.causal_attention import AttentionCache, CausalAttention
+from dragoman.layers.causal_attention import AttentionCache, PatternAttention
 
 
 @dataclass(frozen=True)
@@ -81,27 +80,35 @@ def local_attention(
         # [B, H, T, K] -> [B, H, N*b, K] -> [B, H, N, b, K] -> [B, N, H, b, K] -> [B*N, H, b, K]
         return F.pad(x, (0, 0, 0, padding)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
 
-    inner = AttentionMask(_allowed_in_blocks(mask, B, T, blocks, block), causal=True)
+    inner = AttentionMask(_restriction_in_blocks(mask, B, T, blocks, block), causal=True)
     output = scaled_dot_product_attention(split(query), split(key), split(value), inner, dropout, scale=scale)
     # [B*N, H, b, Kv] -> [B, N, H, b, Kv] -> [B, H, N, b, Kv] -> [B, H, N*b, Kv] -> [B, H, T, Kv]
     return output.unflatten(0, (B, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :T]
 
 
-def _allowed_in_blocks(
-    mask: AttentionMask, rows: int, length: int, blocks: int, block: int
+def _restriction_in_blocks(
+    mask: LocalMask, rows: int, length: int, blocks: int, block: int
 ) -> Bool[Tensor, "BN _ b"] | None:
-    """Return the blocks on the diagonal of `mask.allowed`, without the causal part; None if all are allowed."""
-    if mask.allowed is None:
-        return None
+    """Return the blocks on the diagonal of `mask.restriction`, without making all of it; None if all is allowed."""
     padding = blocks * block - length
+    same = None
+    if mask.documents is not None:
+        # [B, T] -> [B, N*b] -> [B*N, b]
+        documents = F.pad(mask.documents, (0, padding)).unflatten(1, (blocks, block)).flatten(0, 1)
+        # [B*N, b, 1] == [B*N, 1, b] -> [B*N, b, b]
+        same = documents.unsqueeze(2) == documents.unsqueeze(1)
+    if mask.allowed is None:
+        return same
     # [B or 1, T or 1, T] -> [B, T or 1, N, b]
     allowed = F.pad(mask.allowed, (0, padding)).unflatten(2, (blocks, block)).expand(rows, -1, -1, -1)
     if allowed.shape[1] == 1:
-        # [B, 1, N, b] -> [B, N, 1, b]
-        return allowed.transpose(1, 2).flatten(0, 1)
-    # [B, T, N, b] -> [B, N, b, N, b] -> [B, b, b, N] -> [B, N, b, b] -> [B*N, b, b]
-    split = F.pad(allowed, (0, 0, 0, 0, 0, padding)).unflatten(1, (blocks, block))
-    return split.diagonal(dim1=1, dim2=3).movedim(-1, 1).flatten(0, 1)
+        # [B, 1, N, b] -> [B, N, 1, b] -> [B*N, 1, b]
+        allowed = allowed.transpose(1, 2).flatten(0, 1)
+    else:
+        # [B, T, N, b] -> [B, N, b, N, b] -> [B, b, b, N] -> [B, N, b, b] -> [B*N, b, b]
+        split = F.pad(allowed, (0, 0, 0, 0, 0, padding)).unflatten(1, (blocks, block))
+        allowed = split.diagonal(dim1=1, dim2=3).movedim(-1, 1).flatten(0, 1)
+    return allowed if same is None else allowed & same
 
 
 class LocalCore(AttentionCore):
@@ -123,7 +130,7 @@ class LocalCore(AttentionCore):
         return super().forward(query, key, value, mask, dropout, bias)
 
 
-class LocalAttention(CausalAttention):
+class LocalAttention(PatternAttention):
     """Multi-head self-attention within blocks; in `read`, the cache contains the tokens of the last block only.
 
     Args:
@@ -162,19 +169,9 @@ class LocalAttention(CausalAttention):
         self.block = block
         self.core = LocalCore(scale)
 
-    def forward(
-        self,
-        x: Float[Tensor, "*BT D"],
-        memory: Float[Tensor, "*BT D"],
-        mask: AttentionMask = NO_MASK,
-    ) -> Float[Tensor, "*BT D"]:
-        """Attend from every position of `x` to its own block; see `MultiHeadAttention.forward`."""
-        assert memory is x, "local attention is self-attention"
-        return super().forward(x, x, self.pattern(mask))
-
     def pattern(self, mask: AttentionMask) -> LocalMask:
-        """See `CausalAttention.pattern`."""
-        return LocalMask(mask.allowed, mask.causal, mask.queries, mask.keys, block=self.block)
+        """See `PatternAttention.pattern`."""
+        return LocalMask(mask.allowed, mask.causal, mask.queries, mask.keys, mask.documents, block=self.block)
 
     def _reaches(self, positions: Int[Tensor, "B T"], ends: Int[Tensor, "B n"]) -> Bool[Tensor, "B T n"]:
         # [B, 1, n] == [B, T, 1] -> [B, T, n]
@@ -183,5 +180,4 @@ class LocalAttention(CausalAttention):
 
     def _pruned(self, cache: AttentionCache, position: Int[Tensor, " B"]) -> AttentionCache:
         # A key remains if its block has not ended in some text.
-        useful = (cache.ends // self.block == (position // self.block).unsqueeze(1)).any(dim=0)
-        return cache.columns(useful.nonzero().squeeze(1))
+        return cache.columns(cache.ends // self.block == (position // self.block).unsqueeze(1))

@@ -8,22 +8,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionMask
+from dragoman.layers.causal_attention import AttentionCache
 from dragoman.layers.causal_layer import CausalLayer
-from dragoman.layers.key_value_cache import KeyValueCache
+from dragoman.models.config.causal import CausalConfig
 from dragoman.models.config.language import LanguageConfig
 from dragoman.models.embedding import Embedding
 from dragoman.models.initialisation import initialise_normal
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.layer_builders import (
+    build_causal_attention,
     build_feed_forward,
     build_final_norm,
     build_positions,
     build_residual,
-    build_self_attention,
 )
 from dragoman.models.seq2seq import AttentionModules, Decoded
 from dragoman.models.state import DecoderState
@@ -38,16 +39,17 @@ class TransformerTextState(DecoderState):
     """State of a decoder-only Transformer after the tokens that it has read.
 
     Attributes:
-        layers: key-value cache of each layer.
-        position: index of the next token.
+        layers: cache of each layer.
+        position: index of the next token, in all texts or [B] in each.
     """
 
-    layers: tuple[KeyValueCache, ...]
-    position: int
+    layers: tuple[AttentionCache, ...]
+    position: int | Int[Tensor, " B"]
 
     def reorder(self, rows: Int[Tensor, " N"]) -> "TransformerTextState":
         """Keep the batch rows `rows`, which may repeat or leave rows out."""
-        return TransformerTextState(tuple(layer.reorder(rows) for layer in self.layers), self.position)
+        position = self.position if isinstance(self.position, int) else self.position[rows]
+        return TransformerTextState(tuple(layer.reorder(rows) for layer in self.layers), position)
 
     def last(self, positions: int) -> "TransformerTextState":
         """Forget all but at most this number of last positions, to which later tokens cannot attend then."""
@@ -105,14 +107,31 @@ class TransformerLanguageModel(LanguageModel):
         self, tokens: Int[Tensor, "B T"], state: DecoderState
     ) -> tuple[Float[Tensor, "B T D"], TransformerTextState]:
         """See `LanguageModel.read`."""
+        return self.read_padded(tokens, state, None)
+
+    def read_padded(
+        self, tokens: Int[Tensor, "B T"], state: DecoderState, mask: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T D"], TransformerTextState]:
+        """Read further tokens of texts that may have different lengths.
+
+        Args:
+            tokens: the tokens after those that have been read.
+            state: the state before these tokens.
+            mask: True for tokens, False for padding, which is at the end; None if there is no padding.
+
+        Returns:
+            The states, which are unspecified at padding, and the state of each text after its last token.
+        """
         assert isinstance(state, TransformerTextState)
+        position = state.position
         # [B, T] -> [B, T, D]
-        x = self.embedding(tokens, state.position)
+        x = self.embedding(tokens, _positions(tokens, position, mask))
         caches = []
         for layer, cache in zip(self.layers, state.layers, strict=True):
-            x, cache = layer.read(x, cache, state.position)
+            x, cache = layer.read(x, cache, position, mask)
             caches.append(cache)
-        return self._normalised(x), TransformerTextState(tuple(caches), state.position + tokens.shape[1])
+        read = tokens.shape[1] if mask is None else mask.sum(dim=1)
+        return self._normalised(x), TransformerTextState(tuple(caches), position + read)
 
     def attentions(self) -> AttentionModules:
         """See `LanguageModel.attentions`."""
@@ -126,6 +145,19 @@ class TransformerLanguageModel(LanguageModel):
         return x if self.final_norm is None else self.final_norm(x)
 
 
+def _positions(
+    tokens: Int[Tensor, "B T"], position: int | Int[Tensor, " B"], mask: Bool[Tensor, "B T"] | None
+) -> int | Int[Tensor, "B T"]:
+    """Return the position of each token, or of the first if that determines the others; 0 at padding."""
+    if isinstance(position, int):
+        if mask is None:
+            return position
+        position = torch.full((len(tokens),), position, device=tokens.device)
+    # [B, 1] + [T] -> [B, T]
+    positions = position.unsqueeze(1) + torch.arange(tokens.shape[1], device=tokens.device)
+    return positions if mask is None else positions.masked_fill(~mask, 0)
+
+
 def build_language(config: LanguageConfig) -> TransformerLanguageModel:
     """Build and initialise the model that `config` describes."""
     tokens = nn.Embedding(config.vocabulary, config.d_model)
@@ -134,7 +166,7 @@ def build_language(config: LanguageConfig) -> TransformerLanguageModel:
         output.weight = tokens.weight
     model = TransformerLanguageModel(
         Embedding(tokens, build_positions(config), config.dropout, scaled=False),
-        [_layer(config) for _ in range(config.layers)],
+        build_layers(config),
         build_final_norm(config),
         output,
         config.max_context,
@@ -143,13 +175,17 @@ def build_language(config: LanguageConfig) -> TransformerLanguageModel:
     return model
 
 
-def _layer(config: LanguageConfig) -> CausalLayer:
-    return CausalLayer(
-        build_self_attention(config, future=False),
-        build_feed_forward(config),
-        build_residual(config),
-        build_residual(config),
-    )
+def build_layers(config: CausalConfig) -> list[CausalLayer]:
+    """Build the stack of layers that `config` describes."""
+    return [
+        CausalLayer(
+            build_causal_attention(config, config.pattern_of(layer)),
+            build_feed_forward(config),
+            build_residual(config),
+            build_residual(config),
+        )
+        for layer in range(config.layers)
+    ]
 
 
 def _initialise(model: TransformerLanguageModel) -> None:

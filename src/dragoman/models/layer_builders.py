@@ -1,10 +1,17 @@
 """Builders of the parts of Transformer layers, from the settings that several architectures share."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 from torch import nn
 
 from dragoman.attention import MultiHeadAttention
+from dragoman.layers.causal_attention import CausalAttention
+from dragoman.layers.compressed_attention import CompressedAttention
 from dragoman.layers.encoder_layer import EncoderLayer
 from dragoman.layers.feed_forward import GATED, FeedForward, GatedFeedForward
+from dragoman.layers.local_attention import LocalAttention
 from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm, TokenBatchNorm
 from dragoman.layers.positions import (
     LearnedPositions,
@@ -14,6 +21,7 @@ from dragoman.layers.positions import (
     SinusoidalPositions,
 )
 from dragoman.models.config import attention_factor
+from dragoman.models.config.causal import AttentionPattern, CausalConfig
 from dragoman.models.config.layers import LayerConfig
 
 
@@ -39,25 +47,50 @@ def build_self_attention(config: LayerConfig, *, future: bool) -> MultiHeadAtten
         config: settings of the layer.
         future: True if queries attend to keys after them, as in an encoder.
     """
-    match config.positions:
-        case "rotary":
-            return build_attention(config, rotation=RotaryPositions(config.key_width, config.position_base))
-        case "relative":
-            scale = attention_factor(config.attention_scale)
-            relative = RelativePositions(config.max_distance, config.key_width, future=future, scale=scale)
-            return build_attention(config, relative=relative)
-        case "sinusoidal" | "learned" | "one-hot" | "none":
-            return build_attention(config)
+    return _attention(MultiHeadAttention, config, _rotation(config), _relative(config, future=future))
 
 
-def build_attention(
+def build_causal_attention(config: CausalConfig, pattern: AttentionPattern) -> CausalAttention:
+    """Build the self-attention of a causal layer.
+
+    Args:
+        config: settings of the layers.
+        pattern: the attention of this layer.
+    """
+    if pattern == "full":
+        return _attention(CausalAttention, config, _rotation(config), _relative(config, future=False))
+    build: Callable[..., CausalAttention] = (
+        partial(LocalAttention, block=config.block)
+        if pattern == "local"
+        else partial(CompressedAttention, compression=config.compression)
+    )
+    return build(
+        config.d_model,
+        config.heads,
+        d_k=config.d_k,
+        d_v=config.d_v,
+        scale=attention_factor(config.attention_scale),
+        dropout=config.attention_dropout,
+        bias=config.attention_bias,
+        rotation=_rotation(config),
+    )
+
+
+def build_attention(config: LayerConfig) -> MultiHeadAttention:
+    """Build an attention without positions, such as that of a decoder to the source."""
+    return _attention(MultiHeadAttention, config, None, None)
+
+
+Attention = TypeVar("Attention", bound=MultiHeadAttention)
+
+
+def _attention(
+    kind: type[Attention],
     config: LayerConfig,
-    *,
-    rotation: RotaryPositions | None = None,
-    relative: RelativePositions | None = None,
-) -> MultiHeadAttention:
-    """Build an attention; see `MultiHeadAttention` for `rotation` and `relative`."""
-    return MultiHeadAttention(
+    rotation: RotaryPositions | None,
+    relative: RelativePositions | None,
+) -> Attention:
+    return kind(
         config.d_model,
         config.heads,
         d_k=config.d_k,
@@ -68,6 +101,17 @@ def build_attention(
         rotation=rotation,
         relative=relative,
     )
+
+
+def _rotation(config: LayerConfig) -> RotaryPositions | None:
+    return RotaryPositions(config.key_width, config.position_base) if config.positions == "rotary" else None
+
+
+def _relative(config: LayerConfig, *, future: bool) -> RelativePositions | None:
+    if config.positions != "relative":
+        return None
+    scale = attention_factor(config.attention_scale)
+    return RelativePositions(config.max_distance, config.key_width, future=future, scale=scale)
 
 
 def build_feed_forward(config: LayerConfig) -> FeedForward | GatedFeedForward:

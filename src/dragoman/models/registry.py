@@ -111,7 +111,7 @@ def build_language_model(config: TextModelConfig) -> "LanguageModel":
     Example:
         >>> model = build_language_model(text_preset("tiny", 1000))
         >>> sum(parameter.numel() for parameter in model.parameters())
-        163456
+        163584
     """
     from dragoman.models.language_model import LanguageModel
 

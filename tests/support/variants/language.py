@@ -20,6 +20,15 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "relative": {"positions": "relative", "max_distance": 3},
     "no positions, untied": {"positions": "none", "tied_embeddings": False},
     "rms, swiglu": {"norm": "rms", "activation": "swiglu", "d_k": 4},
+    "local and compressed": {"attention_pattern": ("local", "compressed"), "block": 6, "compression": 2},
+    "compressed, learned": {
+        "attention_pattern": ("compressed", "full"),
+        "compression": 2,
+        "positions": "learned",
+        "max_positions": LONGEST,
+        "d_k": 4,
+        "d_v": 3,
+    },
     "one-hot": {"positions": "one-hot", "max_positions": LONGEST},
 }
 

@@ -141,13 +141,31 @@ def test_packed_rows_equal_a_padded_batch(kind: str) -> None:
 
 
 def test_windows_that_a_query_may_attend_to_in_part_are_excluded() -> None:
-    """As at the boundary of two documents."""
     document = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, 1]])
     same = document.unsqueeze(2) == document.unsqueeze(1)
-    mask = CompressedAttention(D, H, 3).pattern(AttentionMask(same, causal=True))
-    dense = mask.dense(9, 3, document.device)[0]
-    # Tokens 3 to 5 belong to both documents.
-    assert dense.int().tolist() == [[0, 0, 0]] * 2 + [[1, 0, 0]] * 2 + [[0, 0, 0]] * 4 + [[0, 0, 1]]
+    for mask in (AttentionMask(same, causal=True), AttentionMask(causal=True, documents=document)):
+        dense = CompressedAttention(D, H, 3).pattern(mask).dense(9, 3, document.device)[0]
+        # Tokens 3 to 5 belong to both documents.
+        assert dense.int().tolist() == [[0, 0, 0]] * 2 + [[1, 0, 0]] * 2 + [[0, 0, 0]] * 4 + [[0, 0, 1]]
+
+
+@pytest.mark.parametrize("length", [5, 8, 150])
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_restrict_as_a_mask_of_all_pairs(kind: str, length: int) -> None:
+    attention = randomised(KINDS[kind]())
+    documents = (random(2, length, seed=3) > 1).cumsum(dim=1)
+    same = documents.unsqueeze(2) == documents.unsqueeze(1)
+    either = random(2, length, length, seed=4) < 1
+    for extra in (None, either):
+        x = random(2, length, D)
+        mask = AttentionMask(extra, causal=True, documents=documents)
+        expected = attention(x, x, AttentionMask(same if extra is None else same & extra, causal=True))
+        torch.testing.assert_close(attention(x, x, mask), expected)
+    if kind != "full":
+        query, mask = random(2, H, length, 4), attention.pattern(AttentionMask(causal=True, documents=documents))
+        keys = length // 3 if kind == "compressed" else length
+        key, value = random(2, H, keys, 4, seed=1), random(2, H, keys, 3, seed=2)
+        same_outputs_and_gradients(attention.core, query, key, value, mask)
 
 
 @torch.no_grad()
@@ -165,7 +183,7 @@ def test_reading_in_pieces_equals_all_at_once(kind: str, positions: str, pieces:
     attention = randomised(KINDS[kind](**extra))
     x = random(3, 14, D)
     expected = attention(x, x, CAUSAL_MASK)
-    cache, position, outputs = attention.start(3), 0, []
+    cache, position, outputs = attention.start(x[:, :0]), 0, []
     for piece in x.split(pieces, dim=1):
         # The order of the rows is changed, and changed back.
         cache = cache.reorder(torch.tensor([2, 0, 1])).reorder(torch.tensor([1, 2, 0]))
@@ -186,7 +204,7 @@ def test_texts_of_different_lengths_are_read_together(kind: str, rotary: bool) -
     lengths = torch.tensor([7, 1, 4, 0, 6])
     first, later = random(5, 7, D), random(5, 9, D, seed=1)
     real = torch.arange(7) < lengths.unsqueeze(1)
-    output, cache = attention.read(first, attention.start(5), 0, real)
+    output, cache = attention.read(first, attention.start(first[:, :0]), 0, real)
     outputs = [output]
     position = lengths
     # The second piece has padding too, which is at its end.

@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from dragoman.errors import CorpusError, ModelError, SettingsError
+from dragoman.layers.compressed_attention import CompressedAttention
+from dragoman.layers.local_attention import LocalAttention
 from dragoman.models.config.language import LanguageConfig
 from dragoman.models.description import ModelDescription
+from dragoman.models.language import TransformerLanguageModel
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.registry import architecture_of, build_language_model, text_preset
 from dragoman.models.storage import load_language_model, load_model, save_model, weights_of
@@ -126,3 +130,49 @@ def test_learned_positions_limit_a_text() -> None:
 def test_batch_normalisation_is_refused() -> None:
     with pytest.raises(SettingsError, match="norm = 'batch' is not available in a language model"):
         LanguageConfig(vocabulary=V, norm="batch")
+
+
+@torch.no_grad()
+@EACH_VARIANT
+def test_texts_of_different_lengths_are_read_together(variant: str) -> None:
+    """As `decoder-only` does: each text continues after its own last token."""
+    model = build(variant)
+    if not isinstance(model, TransformerLanguageModel):
+        return
+    first, second, lengths = tokens(3, 9), tokens(3, 7), [9, 0, 4]
+    mask = torch.arange(9) < torch.tensor(lengths).unsqueeze(1)
+    _, state = model.read_padded(first, model.start(3), mask)
+    states, state = model.read_padded(second[:, :4], state, None)
+    later, _ = model.read(second[[2, 1], 4:], state.reorder(torch.tensor([2, 1])))
+    for row, length in enumerate(lengths):
+        expected = model(torch.cat((first[row, :length], second[row])).unsqueeze(0)).states[0, length:]
+        torch.testing.assert_close(states[row], expected[:4])
+        if row > 0:
+            torch.testing.assert_close(later[2 - row], expected[4:])
+
+
+def test_patterns_repeat_over_the_layers() -> None:
+    config = replace(text_preset("tiny", V), layers=3, attention_pattern=("local", "compressed"))
+    model = build_language_model(config)
+    kinds = [type(layer.self_attention) for layer in model.layers_to_compile()]
+    assert kinds == [LocalAttention, CompressedAttention, LocalAttention]
+    assert config.shape().endswith("d_ff 256, local and compressed attention")
+    # The convolution begins as the mean of its window; other initial weights have a standard deviation of 0.02.
+    kernel = model.state_dict()["layers.1.self_attention.key_kernel.weight"]
+    torch.testing.assert_close(kernel, torch.eye(64).repeat(1, 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention_pattern": ()}, "at most one for each of the 2 layers, not 0"),
+        ({"attention_pattern": ("full", "local", "full")}, "at most one for each of the 2 layers, not 3"),
+        ({"attention_pattern": ("local",), "positions": "relative"}, "positions other than 'relative'"),
+        ({"block": 0}, "block must be at least 1"),
+        ({"compression": 0}, "compression must be at least 1"),
+        ({"compression": 1 << 20}, "compression must be at most 1,024"),
+    ],
+)
+def test_invalid_patterns(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        replace(text_preset("tiny", V), **changes)

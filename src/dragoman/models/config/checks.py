@@ -18,6 +18,8 @@ LARGEST = {
     "vocabulary": 1 << 24,
     "context": 1 << 17,
     "segments": 1 << 10,
+    "block": 1 << 20,
+    "compression": 1 << 10,
     "encoder_steps": 100,
     "decoder_steps": 100,
     "d_model": 1 << 16,
