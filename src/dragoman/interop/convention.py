@@ -31,11 +31,13 @@ class Correspondence:
         name: name in the other library.
         parts: names of our weights; several are concatenated along their first dimension.
         transposed: True if the other library stores the transposed matrix, with inputs before outputs.
+        upside_down: True if the other library has the rows in reverse order.
     """
 
     name: str
     parts: tuple[str, ...]
     transposed: bool = False
+    upside_down: bool = False
 
     def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """Return the shape of the tensor, from the shapes of our weights."""
@@ -46,14 +48,17 @@ class Correspondence:
     def split(self, values: Array) -> Iterator[tuple[str, Array]]:
         """Yield the name and the values of each of our weights, from the tensor of the other library."""
         # [K, 3D] -> [3D, K] -> three of [D, K]
-        parts = np.split(values.T if self.transposed else values, len(self.parts))
+        parts = np.split(self._turned(values.T if self.transposed else values), len(self.parts))
         yield from zip(self.parts, map(np.ascontiguousarray, parts), strict=True)
 
     def join(self, read: Callable[[str], Array]) -> Array:
         """Return the tensor of the other library; `read` returns our weight of a name."""
         # three of [D, K] -> [3D, K] -> [K, 3D]
-        values = np.concatenate([read(part) for part in self.parts])
+        values = self._turned(np.concatenate([read(part) for part in self.parts]))
         return np.ascontiguousarray(values.T if self.transposed else values)
+
+    def _turned(self, values: Array) -> Array:
+        return values[::-1] if self.upside_down else values
 
 
 class Convention(ABC):

@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 from dragoman.errors import ModelError, StorageError, quoted
 from dragoman.files import atomic_directory, explain_full_disk, read_json_object
+from dragoman.interop.bert import BERT
 from dragoman.interop.convention import Convention
 from dragoman.interop.gpt2 import GPT2
 from dragoman.models.config import ModelConfig
@@ -28,7 +29,7 @@ from dragoman.printing import printable
 from dragoman.version import __version__
 
 # Each model_type of config.json that is supported. To add one, write a `Convention` and a line here.
-CONVENTIONS: Mapping[str, Convention] = {convention.model_type: convention for convention in (GPT2(),)}
+CONVENTIONS: Mapping[str, Convention] = {convention.model_type: convention for convention in (GPT2(), BERT())}
 
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 _PARTS = "model.safetensors.index.json"

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 from dragoman.errors import ModelError, StorageError, UserError
 from dragoman.interop.huggingface import export_model, import_model
 from dragoman.models.config.language import LanguageConfig
+from dragoman.models.config.masked import MaskedConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.registry import build_any
 from dragoman.models.storage import save_model, weights_of
@@ -187,3 +188,77 @@ def test_the_command_line(
     assert "model_type None is not supported" in capsys.readouterr().err
     with pytest.raises(UserError):
         export_model(tmp_path / "exported", tmp_path / "never")
+
+
+# BERT
+
+BERT: dict[str, Any] = {
+    **{"vocabulary": 11, "layers": 2, "d_model": 8, "heads": 2, "d_ff": 12, "context": 10, "max_positions": 10},
+    **{"positions": "learned", "attention_bias": True, "norm_placement": "post", "embedding_norm": True},
+    **{"segments": 2, "pooler": True, "next_sentence": True},
+}
+
+
+def save_encoder(directory: Path, **settings: Any) -> Path:
+    config = MaskedConfig(**{**BERT, **settings})
+    directory.mkdir()
+    description = ModelDescription(architecture="masked", model=config, trained_length=10)
+    save_model(directory, description, weights_of(build_any(config)))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"next_sentence": False}, {"next_sentence": False, "pooler": False}, {"prediction_head": False}]
+)
+def test_an_encoder_is_the_same_after_export_and_import(tmp_path: Path, settings: dict[str, Any]) -> None:
+    export_model(save_encoder(tmp_path / "model", **settings), tmp_path / "folder")
+    import_model(tmp_path / "folder", tmp_path / "again")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+
+
+def test_older_names_and_copies_in_files_of_encoders(tmp_path: Path) -> None:
+    export_model(save_encoder(tmp_path / "model"), tmp_path / "folder")
+    path = tmp_path / "folder" / "model.safetensors"
+    older: dict[str, Any] = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): values
+        for name, values in load_file(path).items()
+    }
+    older["bert.embeddings.position_ids"] = np.arange(10)[None]
+    older["cls.predictions.decoder.weight"] = older["bert.embeddings.word_embeddings.weight"]
+    save_file(older, path)
+    conversion = import_model(tmp_path / "folder", tmp_path / "again")
+    assert conversion.left_out == ("bert.embeddings.position_ids", "cls.predictions.decoder.weight")
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "again"))
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"positions": "rotary"}, "positions = 'rotary'"),
+        ({"norm_placement": "pre"}, "norm_placement = 'pre', only 'post'"),
+        ({"embedding_norm": False}, "embedding_norm = False"),
+        ({"segments": 0, "next_sentence": False}, "segments = 0"),
+    ],
+)
+def test_encoders_that_cannot_be_exported(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    model = save_encoder(tmp_path / "model", **settings)
+    with pytest.raises(ModelError, match=f"BERT cannot represent {message}"):
+        export_model(model, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"position_embedding_type": "relative_key"}, "only 'absolute' is supported"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings is False"),
+        ({"is_decoder": True}, "is_decoder is True"),
+        ({"type_vocab_size": 0}, r"lacks bert\.|unknown weights|segments"),
+    ],
+)
+def test_settings_of_encoders_that_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    export_model(save_encoder(tmp_path / "model"), tmp_path / "folder")
+    set_config(tmp_path / "folder", **settings)
+    with pytest.raises(ModelError, match=message):
+        import_model(tmp_path / "folder", tmp_path / "out")
