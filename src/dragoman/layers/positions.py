@@ -87,6 +87,25 @@ class SinusoidalPositions(nn.Module):
         return x + rows_at(self.table, offset, x.shape[1])
 
 
+class SinusoidalDistances(nn.Module):
+    """The fixed sinusoidal encodings R_d of distances (Dai et al. 2019, section 3.3), for any length.
+
+    R_d is row d of the table of sinusoidal positions.
+    """
+
+    table: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoidal_table(256, d_model), persistent=False)
+
+    def forward(self, length: int) -> Float[Tensor, "R D"]:
+        """Return R_d for the distances d = length - 1, ..., 0: the order of the keys of the last query."""
+        if length > len(self.table):
+            self.table = _extended_table(self.table, length)
+        return self.table[:length].flip(0)
+
+
 class LearnedPositions(nn.Module):
     """Add a learned vector for each position (Gehring et al., 2017, section 3.1), for at most `maximum` positions."""
 
