@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.attention import AttentionMask
+from dragoman.attention import CAUSAL_MASK
 from dragoman.layers.positions import SinusoidalDistances
 from dragoman.layers.relative_attention import RelativeAttention, ScoreBiases
 
@@ -61,8 +61,7 @@ def test_attention(memory: int, length: int) -> None:
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     earlier, segment = random(2, memory, D), random(2, length, D, seed=1)
-    mask = AttentionMask(allowed=torch.ones(1, length, memory + length, dtype=torch.bool).tril(memory))
-    actual = attention(segment, torch.cat((earlier, segment), dim=1), mask)
+    actual = attention(segment, torch.cat((earlier, segment), dim=1), CAUSAL_MASK)
     weights = {name: parameter.detach().numpy() for name, parameter in attention.named_parameters()}
     expected = [attention_output(weights, *rows) for rows in zip(earlier.numpy(), segment.numpy(), strict=True)]
     # The table of sinusoids is computed in float64 and stored in float32.

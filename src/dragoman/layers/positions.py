@@ -91,18 +91,23 @@ class SinusoidalDistances(nn.Module):
     """The fixed sinusoidal encodings R_d of distances (Dai et al. 2019, section 3.3), for any length.
 
     R_d is row d of the table of sinusoidal positions.
+
+    Args:
+        d_model: width of the encodings.
+        base: see `sinusoidal_table`.
     """
 
     table: Tensor
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoidal_table(256, d_model), persistent=False)
+        self.base = base
+        self.register_buffer("table", sinusoidal_table(256, d_model, base=base), persistent=False)
 
     def forward(self, length: int) -> Float[Tensor, "R D"]:
         """Return R_d for the distances d = length - 1, ..., 0: the order of the keys of the last query."""
         if length > len(self.table):
-            self.table = _extended_table(self.table, length)
+            self.table = _extended_table(self.table, length, self.base)
         return self.table[:length].flip(0)
 
 

@@ -98,12 +98,10 @@ class RelativeAttention(MultiHeadAttention):
 
     Example:
         >>> import torch
-        >>> from dragoman.attention import AttentionMask
+        >>> from dragoman.attention import CAUSAL_MASK
         >>> attention = RelativeAttention(16, 4, SinusoidalDistances(16), ScoreBiases(4, 4))
         >>> memory, segment = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
-        >>> # Query t is at position 7 + t.
-        >>> mask = AttentionMask(allowed=torch.ones(1, 5, 12, dtype=torch.bool).tril(7))
-        >>> attention(segment, torch.cat((memory, segment), dim=1), mask).shape
+        >>> attention(segment, torch.cat((memory, segment), dim=1), CAUSAL_MASK).shape
         torch.Size([2, 5, 16])
     """
 
@@ -153,9 +151,7 @@ class RelativeAttention(MultiHeadAttention):
         key: Float[Tensor, "B H S K"],
         value: Float[Tensor, "B H S Kv"],
         mask: AttentionMask,
-        offset: int,
-    ) -> Float[Tensor, "B T D"]:
-        # No offset is needed: only distances count, and the queries are the last T positions.
+    ) -> Float[Tensor, "B T HKv"]:
         return self._relative_heads(query, key, value, mask, self.encodings(key.shape[2]))
 
     def _relative_heads(
@@ -165,7 +161,7 @@ class RelativeAttention(MultiHeadAttention):
         value: Float[Tensor, "B H S Kv"],
         mask: AttentionMask,
         encodings: Float[Tensor, "H R K"],
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "B T HKv"]:
         # [H, K] -> [H, 1, K]; in the type of the query, which may be autocast's
         u, v = (bias.to(query.dtype).unsqueeze(1) for bias in (self.biases.content, self.biases.position))
         # [B, H, T, K] x [H, K, R] -> [B, H, T, R] -> [B, H, T, S]: terms (b) and (d)
@@ -173,5 +169,5 @@ class RelativeAttention(MultiHeadAttention):
         terms_b_and_d = relative_shift(products, key.shape[2])
         # Terms (a) and (c) are the product of query and key.
         heads = self.core(query + u, key, value, mask, self.dropout if self.training else 0.0, terms_b_and_d)
-        # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, D]
+        # [B, H, T, Kv] -> [B, T, H, Kv] -> [B, T, H*Kv]
         return heads.transpose(1, 2).flatten(2)

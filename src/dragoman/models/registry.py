@@ -19,6 +19,7 @@ from dragoman.models.config import (
     recurrent,
     recurrent_language,
     transformer,
+    transformer_xl,
     universal,
 )
 from dragoman.settings import from_mapping
@@ -64,6 +65,7 @@ _TABLE: tuple[tuple[str, Kind, type[Any], Mapping[str, Mapping[str, Any]]], ...]
     ("universal", "seq2seq", universal.UniversalConfig, universal.PRESETS),
     ("language", "language", language.LanguageConfig, language.PRESETS),
     ("recurrent-language", "language", recurrent_language.RecurrentLanguageConfig, recurrent_language.PRESETS),
+    ("transformer-xl", "language", transformer_xl.TransformerXLConfig, transformer_xl.PRESETS),
     ("masked", "encoder", masked.MaskedConfig, masked.PRESETS),
 )
 # The keys are the names used in config.json, in run files and by `dragoman train --model`.

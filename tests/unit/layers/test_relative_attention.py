@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman import attention as attention_module
-from dragoman.attention import CAUSAL_MASK, AttentionMask, naive_attention
+from dragoman.attention import CAUSAL_MASK, naive_attention
 from dragoman.layers.positions import SinusoidalDistances, sinusoidal_table
 from dragoman.layers.relative_attention import RelativeAttention, ScoreBiases, four_terms, relative_shift
 
@@ -28,16 +28,13 @@ def attention_of(*, d_k: int = K) -> RelativeAttention:
     return attention
 
 
-def after(memory: int, queries: int) -> AttentionMask:
-    """Return the mask of `queries` positions after a memory, all of which they may attend to."""
-    return AttentionMask(allowed=torch.ones(1, queries, memory + queries, dtype=torch.bool).tril(memory))
-
-
 def test_encodings_begin_with_the_largest_distance() -> None:
     """For more distances than the table has, too."""
     distances = SinusoidalDistances(D)
     for length in (1, 5, 300):
         torch.testing.assert_close(distances(length), sinusoidal_table(length, D).flip(0))
+        table = sinusoidal_table(length, D, base=100.0)
+        torch.testing.assert_close(SinusoidalDistances(D, base=100.0)(length), table.flip(0))
     assert not distances.state_dict()
 
 
@@ -63,14 +60,13 @@ def test_attention_equals_its_naive_twin(memory: int, queries: int, d_k: int, sh
     attention = attention_of(d_k=d_k)
     segment, earlier = random(2, queries, D), random(2, memory, D, seed=1)
     context = segment if memory == 0 else torch.cat((earlier, segment), dim=1)
-    mask = CAUSAL_MASK if memory == 0 else after(memory, queries)
     with patch.object(attention_module, "SHORT", short):
-        actual = attention(segment, context, mask)
+        actual = attention(segment, context, CAUSAL_MASK)
     query = attention.query(segment).unflatten(-1, (HEADS, d_k)).transpose(1, 2)
     key, value = attention.project_memory(context)
     u, v = attention.biases.content, attention.biases.position
     scores = four_terms(query, key, attention.encodings(memory + queries), u, v) / math.sqrt(d_k)
-    heads, _ = naive_attention(torch.zeros_like(query), key, value, mask, scores)
+    heads, _ = naive_attention(torch.zeros_like(query), key, value, CAUSAL_MASK, scores)
     torch.testing.assert_close(actual, attention.output(heads.transpose(1, 2).flatten(2)))
 
 
@@ -81,7 +77,7 @@ def test_gradients_equal_finite_differences() -> None:
     names = [name for name, _ in attention.named_parameters()]
 
     def attend(x: Tensor, memory: Tensor, *parameters: Tensor) -> Tensor:
-        inputs = (x, torch.cat((memory, x), dim=1), after(2, 3))
+        inputs = (x, torch.cat((memory, x), dim=1), CAUSAL_MASK)
         output = torch.func.functional_call(attention, dict(zip(names, parameters, strict=True)), inputs)
         assert isinstance(output, Tensor)
         return output
