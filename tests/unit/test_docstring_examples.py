@@ -53,6 +53,8 @@ OTHER_NAMES = (
     "data.cleaning.clean",
     "data.readers.parse_corpus",
     "data.readers.read_pairs",
+    "data.texts.find_texts",
+    "data.texts.read_texts",
     "evaluation.alignment.alignment_metrics",
     "evaluation.error_rates.symbol_metrics",
     "evaluation.metrics.translation_metrics",
@@ -66,6 +68,8 @@ OTHER_NAMES = (
     "search.config.SearchConfig",
     "text.tokenizer.Tokenizer",
     "text.tokenizer.train_tokenizer",
+    "text.vocabulary.Vocabulary",
+    "text.vocabulary.train_vocabulary",
 )
 
 

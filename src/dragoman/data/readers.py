@@ -151,7 +151,7 @@ def read_lines(path: str, max_bytes: int = LONGEST_LINE) -> Iterator[bytes]:
 
 
 def read_blocks(path: str, size: int) -> Iterator[bytes]:
-    """Yield the content of a file in blocks of at most `size` bytes; a byte order mark at the start is skipped.
+    """Yield the content of a file in blocks of at most `size` bytes, none of which is empty.
 
     Args:
         path: the file; "-" for standard input. The suffix .gz or .zst means that it is compressed.
@@ -164,7 +164,7 @@ def read_blocks(path: str, size: int) -> Iterator[bytes]:
     try:
         with _open(path) as file:
             while block := file.read(size):
-                yield block.removeprefix(_BOM) if read == 0 else block
+                yield block
                 read += len(block)
     except OSError as error:
         raise _unreadable(path, f"{path}: after {read:,} bytes of text", error) from error

@@ -8,6 +8,7 @@ import codecs
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, get_args
 
@@ -16,6 +17,7 @@ from dragoman.errors import CorpusError, SettingsError
 
 # Number of bytes read at a time, and largest number of characters in a part of a document.
 BLOCK = 2**20
+_BOM = "\ufeff"
 
 # What one document of a plain file is.
 DocumentUnit = Literal["file", "paragraph", "line"]
@@ -130,27 +132,23 @@ def _read_json(path: str) -> Iterator[Part]:
 
 
 def _decoded(path: str) -> Iterator[str]:
-    """Yield the text of a file in blocks, none of which is empty."""
+    """Yield the text of a file in blocks, none of which is empty; a byte order mark at the start is skipped."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    offset, line = 0, 1  # of the text that has been decoded
-    blocks = read_blocks(path, BLOCK)
-    while True:
-        block = next(blocks, b"")
-        waiting = len(decoder.getstate()[0])
+    decoded, line = 0, 1  # number of bytes decoded, and the line after them
+    for block in chain(read_blocks(path, BLOCK), (b"",)):
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             before = error.object[: error.start]
             raise CorpusError(
-                f"{path}:{line + before.count(10)}: byte {offset - waiting + error.start + 1:,} of the file "
+                f"{path}:{line + before.count(10)}: byte {decoded + error.start + 1:,} of the file "
                 f"(0x{error.object[error.start]:02X}) is not UTF-8; convert the file to UTF-8"
             ) from error
-        offset += len(block)
+        shown = text.removeprefix(_BOM) if decoded == 0 else text
+        decoded += len(text.encode())
         line += text.count("\n")
-        if text:
-            yield text
-        if not block:
-            return
+        if shown:
+            yield shown
 
 
 def _whole(blocks: Iterator[str]) -> Iterator[Part]:
