@@ -46,7 +46,7 @@ class VocabularyConfig:
         character_coverage: fraction of the characters in the sample that get subwords; other characters are encoded as
             bytes. It has no effect on characters: these are the most frequent ones.
         max_training_bytes: subwords of a larger corpus are learned from a random sample of this many UTF-8 bytes, which
-            take about 20 times their number in memory. It has no effect on characters.
+            take about 40 times their number in memory. It has no effect on characters.
     """
 
     kind: Literal["unigram", "bpe", "character", "byte"] = "unigram"
