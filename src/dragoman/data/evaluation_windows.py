@@ -48,7 +48,9 @@ def evaluation_windows(stream: TokenStream, context: int, stride: int) -> Iterat
             yield EvaluationWindow(document[start:end], scored - start)
 
 
-def evaluation_batches(stream: TokenStream, context: int, stride: int, batch_tokens: int) -> Iterator[WindowBatch]:
+def evaluation_batches(
+    stream: TokenStream, context: int, stride: int, batch_tokens: int, most_tokens: int | None = None
+) -> Iterator[WindowBatch]:
     """Yield the windows of `evaluation_windows` in batches, in any order.
 
     The rows of a batch end with PAD where they are shorter than the longest; `target_mask` is True for the tokens that
@@ -59,8 +61,11 @@ def evaluation_batches(stream: TokenStream, context: int, stride: int, batch_tok
         context: largest number of tokens from which one is predicted.
         stride: number of tokens that are scored in each window after the first.
         batch_tokens: largest number of tokens in a batch, including padding; a batch has at least one row.
+        most_tokens: number of tokens, from the beginning of the stream, after which no further window is scored; None
+            for all.
     """
-    windows = evaluation_windows(stream, context, stride)
+    most = len(stream) if most_tokens is None else most_tokens
+    windows = _first(evaluation_windows(stream, context, stride), most)
     while together := list(islice(windows, _SORTED_TOGETHER)):
         together.sort(key=lambda window: -len(window.tokens))
         while together:
@@ -69,6 +74,16 @@ def evaluation_batches(stream: TokenStream, context: int, stride: int, batch_tok
             yield _batch(together[:rows], width)
             together = together[rows:]
         stream.release()
+
+
+def _first(windows: Iterator[EvaluationWindow], most_tokens: int) -> Iterator[EvaluationWindow]:
+    """Yield windows until `most_tokens` tokens have been scored."""
+    scored = 0
+    for window in windows:
+        yield window
+        scored += len(window.tokens) - window.first
+        if scored >= most_tokens:
+            return
 
 
 def _batch(windows: list[EvaluationWindow], width: int) -> WindowBatch:

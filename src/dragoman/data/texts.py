@@ -57,7 +57,7 @@ def find_texts(arguments: Sequence[str]) -> list[TextFile]:
             plain text.
 
     Raises:
-        CorpusError: if a folder contains no text, or "-" is given twice.
+        CorpusError: if a folder contains no text or cannot be read, or "-" is given twice.
 
     Example:
         >>> find_texts(["letter.txt"])
@@ -67,7 +67,7 @@ def find_texts(arguments: Sequence[str]) -> list[TextFile]:
         raise CorpusError("standard input (-) can be read only once; give - once")
     files: list[TextFile] = []
     for argument in arguments:
-        if argument != "-" and Path(argument).is_dir():
+        if argument != "-" and _is_folder(argument):
             paths = sorted(_texts_in(argument))
             if not paths:
                 raise CorpusError(f"{argument}: the folder contains no file in .txt, .txt.gz or .txt.zst")
@@ -210,8 +210,19 @@ def _blank(text: str) -> bool:
     return not text or text.isspace()
 
 
+def _is_folder(argument: str) -> bool:
+    try:
+        return Path(argument).is_dir()
+    except OSError:
+        # For example, the name is too long; the reader reports it.
+        return False
+
+
 def _texts_in(folder: str) -> Iterator[str]:
-    for directory, _, names in os.walk(folder):
+    def fail(error: OSError) -> None:
+        raise CorpusError(f"{error.filename}: the folder cannot be read: {error.strerror}") from error
+
+    for directory, _, names in os.walk(folder, onerror=fail):
         for name in names:
             path = Path(directory, name)
             if _without_compression(name).suffix == ".txt" and path.is_file():

@@ -100,6 +100,8 @@ def test_errors_name_file_and_line(tmp_path: Path) -> None:
         documents([tmp_path / "a.jsonl"])
     with pytest.raises(CorpusError, match=r"missing\.txt: cannot be read: No such file"):
         documents([tmp_path / "missing.txt"])
+    with pytest.raises(CorpusError, match="cannot be read: File name too long"):
+        documents(["a text in place of a file " * 200])
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(bytes(range(65, 91)) * 1000)[:-20])
     with pytest.raises(CorpusError, match=r"cut\.txt\.gz: after .* bytes of text: the compressed file is truncated"):
         documents([tmp_path / "cut.txt.gz"])

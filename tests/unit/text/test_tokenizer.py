@@ -23,6 +23,7 @@ from dragoman.text.tokenizer import (
     TokenizerConfig,
     train_tokenizer,
 )
+from dragoman.text.words import Words
 
 ENGLISH = ["one", "two", "three", "four", "five", "hundred", "thousand", "and"]
 GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "hundert", "tausend", "und"]
@@ -133,6 +134,13 @@ def test_sampling_does_not_change_symbols_characters_and_bytes(kind: str) -> Non
     tokenizer = train_tokenizer(symbols(), config(kind=kind))
     lines = ["3 1 4", "0 x 1"]
     assert tokenizer.sample_source(lines, 0.1, seed=1) == tokenizer.encode_source(lines)
+
+
+@pytest.mark.parametrize("kind", ["character", "byte"])
+def test_characters_and_bytes_are_grouped_into_words(kind: str) -> None:
+    tokenizer = train_tokenizer(pairs(), config(kind=kind))
+    [ids] = tokenizer.encode_target(["fünf und vier"])
+    assert Words.from_tokens(tokenizer.target_texts(ids)).texts == ("fünf", "und", "vier")
 
 
 def test_ids_that_are_not_utf8_decode_to_replacement_characters(tokenizer: Tokenizer) -> None:
