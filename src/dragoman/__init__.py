@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any
 from dragoman.version import __version__
 
 if TYPE_CHECKING:
+    from dragoman.representation.embedder import Embedder
     from dragoman.run.train import train
     from dragoman.translation.translator import Translator
 
-__all__ = ["Translator", "__version__", "train"]
+__all__ = ["Embedder", "Translator", "__version__", "train"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: importing torch takes seconds, and `dragoman --help` must start at once.
+    if name == "Embedder":
+        from dragoman.representation.embedder import Embedder
+
+        return Embedder
     if name == "Translator":
         from dragoman.translation.translator import Translator
 

@@ -17,6 +17,7 @@ from dragoman.cli.compare import Compare
 from dragoman.cli.corpus import ACTIONS, Corpus
 from dragoman.cli.distill import Distill
 from dragoman.cli.doctor import Doctor
+from dragoman.cli.embed import Embed
 from dragoman.cli.evaluate import Evaluate, Score
 from dragoman.cli.examples import Example, examples_text
 from dragoman.cli.export import Export
@@ -48,6 +49,7 @@ VERBS: dict[str, type[Verb]] = {
     "score": Score,
     "attention": Attention,
     "align": Align,
+    "embed": Embed,
     "quantize": Quantize,
     "shortlist": LearnShortlist,
     "distill": Distill,

@@ -34,7 +34,7 @@ class Words:
     def from_tokens(cls, tokens: Sequence[str], *, only_spaces: bool = False, right_to_left: bool = False) -> Words:
         """Group tokens into words.
 
-        A word ends at a space, and each special symbol is a word.
+        A word ends at a space or a line feed, and each special symbol is a word.
 
         Args:
             tokens: text of each token; see `SubwordModel.texts`.
@@ -79,7 +79,7 @@ class Words:
 
 def begins_word(token: str, *, only_spaces: bool = False) -> bool:
     """Return whether a token begins a word, whatever is before it; see `Words.from_tokens`."""
-    if token in SPECIAL or token.startswith((SPACE_MARK, "<0x20>")):
+    if token in SPECIAL or token.startswith((SPACE_MARK, "<0x20>", "<0x0A>")):
         return True
     return not only_spaces and WITHOUT_SPACES.match(token) is not None
 

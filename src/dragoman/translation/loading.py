@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.errors import ModelError, SettingsError
 from dragoman.models.config.transformer import TransformerConfig
-from dragoman.models.description import ModelDescription, load_description, seq2seq_config
+from dragoman.models.description import ModelDescription, load_description
+from dragoman.models.vocabularies import load_tokenizer
 from dragoman.native.backend import NativeBackend
 from dragoman.native.engine_selection import EngineName, PrecisionName, select_engine
 from dragoman.text.tokenizer import Tokenizer
@@ -77,27 +78,6 @@ def load_parts(
         tokenizer=tokenizer,
         trained_length=min(description.trained_length for description in descriptions),
     )
-
-
-def load_tokenizer(directory: Path, description: ModelDescription, *, right_to_left: bool) -> Tokenizer:
-    """Load the tokenizer of a model; raise ModelError if it is not the one that the model was trained with."""
-    tokenizer = Tokenizer.load(directory, right_to_left=right_to_left, digests=description.listed)
-    if description.vocabulary_hash not in (None, tokenizer.vocabulary_hash):
-        raise ModelError(
-            f"the tokenizer in {directory} is damaged, or not the one that the model was trained with: copy the "
-            "directory again"
-        )
-    model = seq2seq_config(description, directory)
-    for side, tokenizer_size, model_size in (
-        ("source", tokenizer.source_size, model.source_vocabulary),
-        ("target", tokenizer.target_size, model.target_vocabulary),
-    ):
-        if tokenizer_size != model_size:
-            raise ModelError(
-                f"the tokenizer in {directory} is not the model's: it has {tokenizer_size:,} {side} subwords, the "
-                f"model {model_size:,}; copy the directory again"
-            )
-    return tokenizer
 
 
 def _shared_tokenizer(directories: Sequence[Path], descriptions: Sequence[ModelDescription]) -> Tokenizer:

@@ -9,8 +9,8 @@ from pathlib import Path
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError
 from dragoman.models.description import load_description, seq2seq_config
+from dragoman.models.vocabularies import load_tokenizer
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.loading import load_tokenizer
 from dragoman.translation.shortlist import Shortlist, learn_shortlist
 
 

@@ -1,0 +1,1 @@
+"""Representation of text by vectors: `Embedder`, for models of every kind."""
