@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from dragoman.models.config import ModelConfig, attention_factor
+from dragoman.models.config.language import LanguageConfig
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.models.registry import architecture_of
 
@@ -55,22 +56,22 @@ def builds() -> list[Build]:
 
 def unsupported_reason(config: ModelConfig) -> str | None:
     """Return why the native engine does not support a model, or None if it does."""
-    if not isinstance(config, TransformerConfig):
+    if not isinstance(config, TransformerConfig | LanguageConfig):
         return f"its architecture is {architecture_of(config)}"
     if config.norm == "batch":
         return "it has batch normalisation"
-    if config.activation == "gelu_tanh":
-        return "its activation is gelu_tanh"
     if config.key_width * config.heads != config.d_model:
         return f"its d_k is {config.key_width}, not d_model / heads"
     if config.value_width * config.heads != config.d_model:
         return f"its d_v is {config.value_width}, not d_model / heads"
-    if config.positions not in ("sinusoidal", "learned", "rotary"):
-        return "it has no positions" if config.positions == "none" else f"it has {config.positions} positions"
+    if config.positions not in ("sinusoidal", "learned", "rotary", "none"):
+        return f"it has {config.positions} positions"
+    if isinstance(config, LanguageConfig) and set(config.attention_pattern) != {"full"}:
+        return f"it has {' and '.join(dict.fromkeys(config.attention_pattern))} attention"
     return None
 
 
-def engine_settings(config: TransformerConfig) -> dict[str, Any]:
+def engine_settings(config: TransformerConfig | LanguageConfig) -> dict[str, Any]:
     """Return the settings of a model as the extension module reads them."""
     factor = attention_factor(config.attention_scale)
     return asdict(config) | {"attention_scale": config.key_width**-0.5 if factor is None else factor}

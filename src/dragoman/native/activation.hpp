@@ -5,7 +5,7 @@
 
 namespace dragoman {
 
-enum class Activation { none, relu, gelu, silu };
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
 
 // GELU (Hendrycks and Gimpel, 2016): x · Φ(x), with erf by Abramowitz and Stegun, 7.1.26 (error below 2e-7).
 inline Floats gelu(Floats x) {
@@ -23,6 +23,12 @@ inline Floats relu(Floats x) { return maximum(x, splat(0.0f)) + x * 0.0f; }
 // SiLU, or Swish with β = 1 (Ramachandran et al., 2017): x · σ(x).
 inline Floats silu(Floats x) { return x / (1.0f + exponential(-x)); }
 
+// The approximation of GELU by tanh (Hendrycks and Gimpel, 2016): x/2 · (1 + tanh u) = x · σ(2u) with
+// u = √(2/π) (x + 0.044715 x³).
+inline Floats gelu_tanh(Floats x) {
+    return x / (1.0f + exponential(x * (-1.5957691216057308f - 0.07135481282698f * x * x)));
+}
+
 inline Floats activate(Activation activation, Floats x) {
     switch (activation) {
         case Activation::none:
@@ -31,6 +37,8 @@ inline Floats activate(Activation activation, Floats x) {
             return relu(x);
         case Activation::gelu:
             return gelu(x);
+        case Activation::gelu_tanh:
+            return gelu_tanh(x);
         case Activation::silu:
             return silu(x);
     }

@@ -49,47 +49,71 @@ struct Memory {
 
     // Store keys and values; `key` and `value` are [S, stride].
     void fill(const float* key, const float* value, int stride, int positions, int d_model) {
+        resize(positions, d_model);
+        for (int s = 0; s < positions; ++s) set(s, key + size_t(s) * stride, value + size_t(s) * stride, d_model);
+    }
+
+    // Store the keys to which `past` points, each followed by its value.
+    void gather(const std::vector<const Cell*>& past, int d_model) {
+        resize(int(past.size()), d_model);
+        for (int s = 0; s < length; ++s) set(s, past[size_t(s)], past[size_t(s)] + d_model, d_model);
+    }
+
+  private:
+    void resize(int positions, int d_model) {
         length = positions;
-        const int width = padded(positions);
-        keys.assign(size_t(d_model) * width, Cell(0));
+        keys.assign(size_t(d_model) * padded(positions), Cell(0));
         values.assign(size_t(positions) * d_model + 4 * LANES, Cell(0));
-        for (int s = 0; s < positions; ++s) {
-            const float *k = key + size_t(s) * stride, *v = value + size_t(s) * stride;
-            for (int d = 0; d < d_model; ++d) put(keys[size_t(d) * width + s], k[d]);
-            for (int d = 0; d < d_model; ++d) put(values[size_t(s) * d_model + d], v[d]);
-        }
+    }
+
+    // Store the key and the value of position s.
+    template <class From>
+    void set(int s, const From* key, const From* value, int d_model) {
+        const int width = padded(length);
+        for (int d = 0; d < d_model; ++d) put(keys[size_t(d) * width + s], get(key[d]));
+        for (int d = 0; d < d_model; ++d) put(values[size_t(s) * d_model + d], get(value[d]));
     }
 };
 
 // Store the first `count` floats of an array of vectors.
 inline void store_part(float* to, const Floats* vectors, int count) { std::memcpy(to, vectors, sizeof(float) * count); }
 
-// Compute the attention of QUERIES queries of one head. `query` and `out` are [QUERIES, stride] and point to the first
-// feature of the head.
+// The positions that queries attend to: all, or, if `causal`, all up to that of the query. Query 0 attends to the first
+// `first` positions; with `causal`, each further query attends to one more.
+struct Visible {
+    int first;
+    bool causal;
+
+    int to(int query) const { return causal ? first + query : first; }
+    Visible from(int query) const { return {to(query), causal}; }
+};
+
+// Compute the attention of QUERIES queries of one head. `query` is [QUERIES, stride], `out` is [QUERIES, out_stride];
+// both point to the first feature of the head.
 //
 // Each sum is split into SUMS partial sums, since an addition cannot begin before the previous one to the same sum has
 // finished. The last bit of a result may therefore depend on QUERIES, which depends on the sentence only, never on the
 // rest of the batch.
 template <int QUERIES, class Cell>
-inline void attend_head(const float* query, const Memory<Cell>& memory, float* out, int stride, int d_model, int first,
-                        int d_k, float scale, std::vector<float>& scratch) {
+inline void attend_head(const float* query, const Memory<Cell>& memory, Visible visible, float* out, int stride,
+                        int out_stride, int d_model, int first, int d_k, float scale, std::vector<float>& scratch) {
     constexpr int SUMS = QUERIES == 1 ? 8 : 2, BLOCK = 4;
-    const int length = memory.length, width = padded(length);
+    const int length = visible.to(QUERIES - 1), width = padded(length), stored = padded(memory.length);
     scratch.resize(size_t(QUERIES) * width);
     for (int s = 0; s < width; s += LANES) {
         Floats sums[QUERIES][SUMS];
         for (auto& row : sums)
             for (auto& partial : row) partial = splat(0.0f);
-        const Cell* keys = &memory.keys[size_t(first) * width + s];
+        const Cell* keys = &memory.keys[size_t(first) * stored + s];
         int d = 0;
         for (; d + SUMS <= d_k; d += SUMS)
 #pragma GCC unroll 8
             for (int i = 0; i < SUMS; ++i) {
-                const Floats key = load(keys + size_t(d + i) * width);
+                const Floats key = load(keys + size_t(d + i) * stored);
                 for (int q = 0; q < QUERIES; ++q) sums[q][i] += key * query[size_t(q) * stride + d + i];
             }
         for (; d < d_k; ++d) {
-            const Floats key = load(keys + size_t(d) * width);
+            const Floats key = load(keys + size_t(d) * stored);
             for (int q = 0; q < QUERIES; ++q) sums[q][0] += key * query[size_t(q) * stride + d];
         }
         for (int q = 0; q < QUERIES; ++q) {
@@ -98,7 +122,11 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
             store(&scratch[size_t(q) * width + s], total * scale);
         }
     }
-    for (int q = 0; q < QUERIES; ++q) softmax(&scratch[size_t(q) * width], length);
+    for (int q = 0; q < QUERIES; ++q) {
+        float* weights = &scratch[size_t(q) * width];
+        softmax(weights, visible.to(q));
+        std::fill(weights + padded(visible.to(q)), weights + width, 0.0f);
+    }
     for (int d = 0; d < d_k; d += BLOCK * LANES) {
         Floats sums[QUERIES][BLOCK];
         for (auto& row : sums)
@@ -110,36 +138,39 @@ inline void attend_head(const float* query, const Memory<Cell>& memory, float* o
                 for (int q = 0; q < QUERIES; ++q) sums[q][i] += value * scratch[size_t(q) * width + s];
             }
         for (int q = 0; q < QUERIES; ++q)
-            store_part(out + size_t(q) * stride + d, sums[q], std::min(BLOCK * LANES, d_k - d));
+            store_part(out + size_t(q) * out_stride + d, sums[q], std::min(BLOCK * LANES, d_k - d));
     }
 }
 
-// Compute the attention of all heads for `queries` rows; `query` and `out` are [queries, stride].
+// Compute the attention of all heads for `queries` rows; `query` is [queries, stride], `out` is [queries, out_stride].
 template <class Cell>
-inline void attend(const float* query, const Memory<Cell>& memory, float* out, int queries, int stride, int d_model,
-                   int heads, float scale, std::vector<float>& scratch, const CancelFlag& cancelled) {
+inline void attend(const float* query, const Memory<Cell>& memory, Visible visible, float* out, int queries, int stride,
+                   int out_stride, int d_model, int heads, float scale, std::vector<float>& scratch,
+                   const CancelFlag& cancelled) {
     const int d_k = d_model / heads;
     for (int h = 0; h < heads; ++h) {
         const int first = h * d_k;
         int q = 0;
         for (; q + 4 <= queries; q += 4) {
             stop_if(cancelled);
-            attend_head<4>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
-                           d_model, first, d_k, scale, scratch);
+            attend_head<4>(query + size_t(q) * stride + first, memory, visible.from(q),
+                           out + size_t(q) * out_stride + first, stride, out_stride, d_model, first, d_k, scale,
+                           scratch);
         }
         for (; q < queries; ++q)
-            attend_head<1>(query + size_t(q) * stride + first, memory, out + size_t(q) * stride + first, stride,
-                           d_model, first, d_k, scale, scratch);
+            attend_head<1>(query + size_t(q) * stride + first, memory, visible.from(q),
+                           out + size_t(q) * out_stride + first, stride, out_stride, d_model, first, d_k, scale,
+                           scratch);
     }
 }
 
-// Compute the attention of one query, all heads, over positions that are not contiguous: `past[t]` points to the key
-// [D] of position t, which its value [D] follows.
+// Compute the attention of one query, all heads, over the first `positions` of positions that are not contiguous:
+// `past[t]` points to the key [D] of position t, which its value [D] follows.
 template <class Cell>
-inline void attend_along(const float* query, const std::vector<const Cell*>& past, float* out, int d_model, int heads,
-                         float scale, std::vector<float>& scratch) {
+inline void attend_along(const float* query, const std::vector<const Cell*>& past, int positions, float* out,
+                         int d_model, int heads, float scale, std::vector<float>& scratch) {
     constexpr int BLOCK = 4;
-    const int positions = int(past.size()), room = padded(positions), d_k = d_model / heads;
+    const int room = padded(positions), d_k = d_model / heads;
     scratch.resize(size_t(heads) * room);
     for (int t = 0; t < positions; ++t)
         for (int h = 0; h < heads; ++h) {

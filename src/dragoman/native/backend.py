@@ -9,10 +9,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.errors import CorpusError, SettingsError
+from dragoman.errors import CorpusError
 from dragoman.models.config.transformer import TransformerConfig
-from dragoman.models.weights import open_weights
-from dragoman.native import Build, Precision, engine_settings, unsupported_reason
+from dragoman.native import Build, Precision, engine_settings
+from dragoman.native.loading import (
+    MOST_SHARING,
+    MOST_THREADS,
+    SHARED_BYTES,
+    ReadWeight,
+    check_between,
+    load_into_engine,
+)
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, MAX_BATCH_TOKENS, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, SearchInput, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
@@ -21,10 +28,6 @@ from dragoman.threads import available_cpus
 # Number of sentences in progress per thread. Larger batches make matrix products more efficient, but need more of the
 # processor's cache.
 BATCH_SENTENCES = 32
-# If there are more cores than sentences, up to MOST_SHARING threads share the products of one sentence, provided that
-# the model has at least SHARED_BYTES of weights. In smaller models, synchronisation takes longer than it saves.
-MOST_SHARING, SHARED_BYTES = 8, 16_000_000
-MOST_THREADS = 4096
 
 
 class Shortlist(Protocol):
@@ -81,19 +84,22 @@ class NativeBackend:
         shortlist: Shortlist | None = None,
     ) -> None:
         check_batch_tokens(batch_tokens)
-        for name, value, maximum in (
-            ("threads", threads, MOST_THREADS),
-            ("batch_sentences", batch_sentences, MAX_BATCH_TOKENS),
-        ):
-            if value is not None and not 1 <= value <= maximum:
-                raise SettingsError(f"{name} must lie between 1 and {maximum:,}, got {value}")
-        if unsupported := unsupported_reason(config):
-            raise SettingsError(f"the native engine does not support this model: {unsupported}; use the torch engine")
+        check_between("threads", threads, MOST_THREADS)
+        check_between("batch_sentences", batch_sentences, MAX_BATCH_TOKENS)
         self.threads = threads or available_cpus()
         self.batch_sentences, self.batch_tokens = batch_sentences, batch_tokens
         self.shared_bytes = shared_bytes
-        self._model = _load(directory, config, build, precision)
         self._build, self._precision = build, precision
+
+        def build_model(read: ReadWeight) -> Any:
+            return build.module.Model(
+                settings=engine_settings(config),
+                special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
+                weights=read,
+                precision=precision,
+            )
+
+        self._model = load_into_engine(directory, config, build_model)
         self._shortlist = shortlist and self._model.shortlist(shortlist.always, shortlist.likely, shortlist.starts)
 
     @property
@@ -158,23 +164,3 @@ class NativeBackend:
         """
         logits: NDArray[np.float32] = self._model.logits([*source, EOS], list(target))
         return logits
-
-
-def _load(directory: Path, config: TransformerConfig, build: Build, precision: Precision) -> Any:
-    with open_weights(directory, config) as weights:
-        unread = set(weights.names)
-
-        def read(name: str) -> NDArray[Any] | None:
-            if name not in weights.names:
-                return None
-            unread.discard(name)
-            return weights.read(name)
-
-        model = build.module.Model(
-            settings=engine_settings(config),
-            special_tokens={"bos": BOS, "eos": EOS, "never_generated": NEVER_GENERATED},
-            weights=read,
-            precision=precision,
-        )
-        assert not unread, f"the native engine did not read {min(unread)}"
-        return model

@@ -14,6 +14,31 @@
 
 namespace dragoman {
 
+// Return log Σ exp(row[v]) of a row whose greatest value is `top`. The row is padded with LOWEST to a multiple of
+// LANES. Throws if a value is not finite.
+inline float log_sum_exp(const float* row, int count, float top) {
+    const int end = padded(count);
+    FiniteCheck check;
+    Floats total = splat(0.0f);
+    for (int v = 0; v < end; v += LANES) {
+        const Floats values = load(row + v);
+        check.add(values);
+        total += exponential(values - top);
+    }
+    check.require();
+    // Subtract the contribution of the padding.
+    return top + std::log(sum(total) - float(end - count) * exponential(splat(LOWEST) - top)[0]);
+}
+
+// Return log Σ exp(row[v]) of a row, which must have room up to a multiple of LANES. Throws if a value is not finite.
+inline float log_normaliser(float* row, int count) {
+    const int end = padded(count);
+    std::fill(row + count, row + end, LOWEST);
+    Floats top = load(row);
+    for (int v = LANES; v < end; v += LANES) top = maximum(load(row + v), top);
+    return log_sum_exp(row, count, largest(top));
+}
+
 // The greatest logits of a row with their tokens, greatest first, and the log-normaliser log Σ exp(logits) of the row:
 // log p = logit - log_normaliser.
 struct Best {
@@ -33,18 +58,8 @@ struct Best {
                 const int i = v + __builtin_ctz(above);
                 if (row[i] > threshold) threshold = insert(row[i], i, count);
             }
-        const float top = logits.empty() ? INFINITE : logits.front().first;
-        FiniteCheck check;
-        Floats total = splat(0.0f);
-        for (int v = 0; v < end; v += LANES) {
-            const Floats values = load(row + v);
-            check.add(values);
-            total += exponential(values - top);
-        }
-        check.require();
+        log_normaliser = log_sum_exp(row, vocabulary, logits.empty() ? INFINITE : logits.front().first);
         argmax = logits.front().second;
-        // Subtract the contribution of the padding.
-        log_normaliser = top + std::log(sum(total) - float(end - vocabulary) * exponential(splat(LOWEST) - top)[0]);
     }
 
   private:

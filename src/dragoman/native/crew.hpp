@@ -73,4 +73,16 @@ inline void run_together(int threads, CancelFlag& cancelled, const std::function
     if (cancelled) Running::throw_closed();
 }
 
+// Call `work` in this thread, without Python's lock; for work that ends within a few milliseconds.
+inline void run_here(CancelFlag& cancelled, const std::function<void()>& work) {
+    const Running running(cancelled);
+    try {
+        const pybind11::gil_scoped_release unlocked;
+        work();
+    } catch (const Cancelled&) {
+        // The interpreter shuts down.
+    }
+    if (cancelled) Running::throw_closed();
+}
+
 }  // namespace dragoman

@@ -12,33 +12,31 @@ namespace dragoman {
 
 struct DecoderLayer {
     DecoderLayer(const Loader& load, const std::string& name)
-        : self_residual(load, name + "self_residual"),
+        : self_attention(load, name + "self_attention", name + "self_residual"),
           memory_residual(load, name + "memory_residual"),
           feed_forward(load, name + "feed_forward") {
-        const std::string own = name + "self_attention.", source = name + "memory_attention.";
+        const std::string source = name + "memory_attention.";
         const int width = load.settings.d_model;
-        query_key_value = load.linear({own + "query", own + "key", own + "value"}, width, width);
-        self_output = load.linear({own + "output"}, width, width);
         memory_query = load.linear({source + "query"}, width, width);
         memory_key_value = load.linear({source + "key", source + "value"}, width, width);
         memory_output = load.linear({source + "output"}, width, width);
     }
 
     size_t bytes() const {
-        return query_key_value.bytes() + self_output.bytes() + memory_query.bytes() + memory_key_value.bytes() +
-               memory_output.bytes() + feed_forward.bytes();
+        return self_attention.bytes() + memory_query.bytes() + memory_key_value.bytes() + memory_output.bytes() +
+               feed_forward.bytes();
     }
 
-    Linear query_key_value, self_output, memory_query, memory_key_value, memory_output;
-    Residual self_residual, memory_residual;
+    SelfAttention self_attention;
+    Linear memory_query, memory_key_value, memory_output;
+    Residual memory_residual;
     FeedForward feed_forward;
 };
 
 class Decoder {
   public:
-    explicit Decoder(const Loader& load) : heads_(load.settings) {
-        for (int i = 0; i < load.settings.decoder_layers; ++i)
-            layers_.emplace_back(load, "decoder.layers." + std::to_string(i) + ".");
+    Decoder(const Loader& load, int layers) : heads_(load.settings) {
+        for (int i = 0; i < layers; ++i) layers_.emplace_back(load, "decoder.layers." + std::to_string(i) + ".");
         if (load.settings.norm_placement == NormPlacement::pre) final_norm_.emplace(load, "decoder.final_norm");
     }
 
@@ -85,29 +83,21 @@ class Decoder {
     template <class Cell>
     void attend_to_past(const DecoderLayer& layer, int number, const std::vector<DecoderState<Cell>*>& states, int rows,
                         Scratch& s) const {
-        const int width = heads_.d_model;
-        const Rows x = layer.self_residual.input(rows, s);
-        s.projected.resize(rows, 3 * width);
-        layer.query_key_value.apply(x, s.projected.data(), s.projected.stride(), s.team);
-        s.attended.resize(rows, width);
+        layer.self_attention.project(rows, s);
         std::vector<const Cell*> past;
         int row = 0;
         for (auto* state : states) {
             Cache<Cell>& cache = state->cache;
-            for (int h = 0; h < cache.hypotheses(); ++h) {
-                float* p = s.projected.row(row + h);
-                heads_.rotate(p, cache.length() - 1, s.angles);
-                Cell* here = cache.last(number, h);
-                for (int d = 0; d < 2 * width; ++d) put(here[d], p[width + d]);
-            }
+            for (int h = 0; h < cache.hypotheses(); ++h)
+                heads_.remember(s.projected.row(row + h), cache.length() - 1, s.angles, cache.last(number, h));
             for (int h = 0; h < cache.hypotheses(); ++h, ++row) {
                 stop_if(s.team.cancelled());
                 cache.past(number, h, past);
-                attend_along(s.projected.row(row), past, s.attended.row(row), width, heads_.count, heads_.scale,
-                             s.scores);
+                attend_along(s.projected.row(row), past, int(past.size()), s.attended.row(row), heads_.d_model,
+                             heads_.count, heads_.scale, s.scores);
             }
         }
-        layer.self_residual.add(layer.self_output, s.attended, rows, s);
+        layer.self_attention.add(rows, s);
     }
 
     template <class Cell>
@@ -122,8 +112,9 @@ class Decoder {
         layer.memory_query.apply(x, s.projected.data(), stride, s.team);
         int row = 0;
         for (const auto* state : states) {
-            attend(s.projected.row(row), state->memory[size_t(number)], s.attended.row(row), state->hypotheses(),
-                   stride, width, heads_.count, heads_.scale, s.scores, s.team.cancelled());
+            const Memory<Cell>& memory = state->memory[size_t(number)];
+            attend(s.projected.row(row), memory, {memory.length, false}, s.attended.row(row), state->hypotheses(),
+                   stride, stride, width, heads_.count, heads_.scale, s.scores, s.team.cancelled());
             row += state->hypotheses();
         }
         layer.memory_residual.add(layer.memory_output, s.attended, rows, s);

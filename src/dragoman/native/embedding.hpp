@@ -19,13 +19,13 @@ using Angles = std::shared_ptr<const std::vector<float>>;
 // Table of the angles pos / base^(2i / width) of the positions requested so far; thread-safe.
 //
 // The width is D for sinusoidal positions (Vaswani et al., 2017, section 3.5), d_k for rotary positions (Su et al.,
-// 2021), and 0 for learned positions.
+// 2021), and 0 for learned positions and for none.
 class AngleTable {
   public:
-    explicit AngleTable(const ModelSettings& settings)
-        : width_(size_t(settings.positions == PositionKind::learned  ? 0
-                        : settings.positions == PositionKind::rotary ? settings.d_model / settings.heads
-                                                                     : settings.d_model)),
+    explicit AngleTable(const LayerSettings& settings)
+        : width_(size_t(settings.positions == PositionKind::sinusoidal ? settings.d_model
+                        : settings.positions == PositionKind::rotary   ? settings.d_model / settings.heads
+                                                                       : 0)),
           base_(settings.position_base) {}
 
     // Return `angles` if it has at least `length` positions, else a longer table. Each table is at least twice as long
@@ -62,12 +62,13 @@ class AngleTable {
     std::mutex lock_;
 };
 
-// Token embeddings times √d_model (section 3.4), plus sinusoidal or learned positions.
+// Token embeddings times a constant, plus sinusoidal or learned positions.
 class Embedding {
   public:
-    // `tokens` is [vocabulary, D] and must outlive this object; `name` is the name of the module in the model.
-    Embedding(const Loader& load, const PackedMatrix& tokens, const std::string& name)
-        : tokens_(tokens), kind_(load.settings.positions), max_positions_(load.settings.max_positions) {
+    // `tokens` is [vocabulary, D] and must outlive this object; `name` is the name of the module in the model. Token
+    // embeddings are multiplied by `scale`.
+    Embedding(const Loader& load, const PackedMatrix& tokens, const std::string& name, float scale)
+        : tokens_(tokens), scale_(scale), kind_(load.settings.positions), max_positions_(load.settings.max_positions) {
         if (kind_ == PositionKind::learned)
             learned_ = load.rows(name + ".positions.embedding.weight", max_positions_, tokens.in());
     }
@@ -76,13 +77,12 @@ class Embedding {
     void embed(int token, int position, const Angles& angles, float* to) const {
         const int width = tokens_.in();
         tokens_.row(token, to);
-        const float scale = std::sqrt(float(width));
         const float* added = positions(position, angles);
-        for (int d = 0; d < width; ++d) to[d] = to[d] * scale + (added ? added[d] : 0.0f);
+        for (int d = 0; d < width; ++d) to[d] = to[d] * scale_ + (added ? added[d] : 0.0f);
     }
 
   private:
-    // Return the vector [D] to add at a position; null for rotary positions.
+    // Return the vector [D] to add at a position; null if nothing is added.
     const float* positions(int position, const Angles& angles) const {
         switch (kind_) {
             case PositionKind::learned:
@@ -93,12 +93,14 @@ class Embedding {
             case PositionKind::sinusoidal:
                 return angles->data() + size_t(position) * tokens_.in();
             case PositionKind::rotary:
+            case PositionKind::none:
                 return nullptr;
         }
         __builtin_unreachable();
     }
 
     const PackedMatrix& tokens_;
+    const float scale_;
     const PositionKind kind_;
     const int max_positions_;
     std::vector<float> learned_;

@@ -12,25 +12,19 @@ namespace dragoman {
 
 struct EncoderLayer {
     EncoderLayer(const Loader& load, const std::string& name)
-        : residual(load, name + "attention_residual"), feed_forward(load, name + "feed_forward") {
-        const std::string own = name + "self_attention.";
-        const int width = load.settings.d_model;
-        query_key_value = load.linear({own + "query", own + "key", own + "value"}, width, width);
-        output = load.linear({own + "output"}, width, width);
-    }
+        : self_attention(load, name + "self_attention", name + "attention_residual"),
+          feed_forward(load, name + "feed_forward") {}
 
-    size_t bytes() const { return query_key_value.bytes() + output.bytes() + feed_forward.bytes(); }
+    size_t bytes() const { return self_attention.bytes() + feed_forward.bytes(); }
 
-    Linear query_key_value, output;
-    Residual residual;
+    SelfAttention self_attention;
     FeedForward feed_forward;
 };
 
 class Encoder {
   public:
-    explicit Encoder(const Loader& load) : heads_(load.settings) {
-        for (int i = 0; i < load.settings.encoder_layers; ++i)
-            layers_.emplace_back(load, "encoder.layers." + std::to_string(i) + ".");
+    Encoder(const Loader& load, int layers) : heads_(load.settings) {
+        for (int i = 0; i < layers; ++i) layers_.emplace_back(load, "encoder.layers." + std::to_string(i) + ".");
         if (load.settings.norm_placement == NormPlacement::pre) final_norm_.emplace(load, "encoder.final_norm");
     }
 
@@ -53,24 +47,20 @@ class Encoder {
 
   private:
     void attend_to_self(const EncoderLayer& layer, const std::vector<int>& starts, Scratch& s) const {
-        const int rows = starts.back(), width = heads_.d_model;
-        const Rows x = layer.residual.input(rows, s);
-        s.projected.resize(rows, 3 * width);
+        const int width = heads_.d_model;
+        layer.self_attention.project(starts.back(), s);
         const int stride = s.projected.stride();
-        layer.query_key_value.apply(x, s.projected.data(), stride, s.team);
-        s.attended.resize(rows, width);
         Memory<float> memory;
         for (size_t i = 0; i + 1 < starts.size(); ++i) {
             const int first = starts[i], length = starts[i + 1] - first;
             float* p = s.projected.row(first);
             for (int t = 0; t < length; ++t) heads_.rotate(p + size_t(t) * stride, t, s.angles);
             memory.fill(p + width, p + 2 * width, stride, length, width);
-            // [length, 3 D]: each result overwrites its query, and is then copied to [length, D].
-            attend(p, memory, p, length, stride, width, heads_.count, heads_.scale, s.scores, s.team.cancelled());
-            for (int t = 0; t < length; ++t)
-                std::copy(p + size_t(t) * stride, p + size_t(t) * stride + width, s.attended.row(first + t));
+            // [length, 3 D] -> [length, D]
+            attend(p, memory, {length, false}, s.attended.row(first), length, stride, s.attended.stride(), width,
+                   heads_.count, heads_.scale, s.scores, s.team.cancelled());
         }
-        layer.residual.add(layer.output, s.attended, rows, s);
+        layer.self_attention.add(starts.back(), s);
     }
 
     const Heads heads_;

@@ -150,7 +150,7 @@ class FeedForward {
 
 // The division of d_model among heads, the factor of their attention scores, and the rotation of queries and keys.
 struct Heads {
-    explicit Heads(const ModelSettings& settings)
+    explicit Heads(const LayerSettings& settings)
         : count(settings.heads),
           d_model(settings.d_model),
           scale(settings.attention_scale),
@@ -169,9 +169,46 @@ struct Heads {
         }
     }
 
+    // Rotate a projected row [query | key | value] by its position, and copy its key and value to `cell` [2 D].
+    template <class Cell>
+    void remember(float* row, int position, const Angles& table, Cell* cell) const {
+        rotate(row, position, table);
+        for (int d = 0; d < 2 * d_model; ++d) put(cell[d], row[d_model + d]);
+    }
+
     const int count, d_model;
     const float scale;
     const bool rotary;
+};
+
+// The projections of self-attention, with the residual connection around them. Between `project` and `add`, the caller
+// computes the attention.
+class SelfAttention {
+  public:
+    // `name` and `residual` are the names of the modules.
+    SelfAttention(const Loader& load, const std::string& name, const std::string& residual)
+        : residual_(load, residual) {
+        const int width = load.settings.d_model;
+        query_key_value_ = load.linear({name + ".query", name + ".key", name + ".value"}, width, width);
+        output_ = load.linear({name + ".output"}, width, width);
+    }
+
+    // Project the first rows of `s.x` to `s.projected`, [rows, query | key | value]; make room for `s.attended`.
+    void project(int rows, Scratch& s) const {
+        const Rows x = residual_.input(rows, s);
+        s.projected.resize(rows, query_key_value_.out());
+        query_key_value_.apply(x, s.projected.data(), s.projected.stride(), s.team);
+        s.attended.resize(rows, output_.in());
+    }
+
+    // Add the projection of `s.attended` to `s.x`.
+    void add(int rows, Scratch& s) const { residual_.add(output_, s.attended, rows, s); }
+
+    size_t bytes() const { return query_key_value_.bytes() + output_.bytes(); }
+
+  private:
+    Residual residual_;
+    Linear query_key_value_, output_;
 };
 
 }  // namespace dragoman

@@ -12,7 +12,7 @@ namespace dragoman {
 class Model {
   public:
     Model(const ModelSettings& settings, const SpecialTokens& special, const ReadWeight& read, Precision precision)
-        : Model({read, settings, precision}, special) {}
+        : Model({read, settings, precision}, settings, special) {}
     Model(const Model&) = delete;
 
     const ModelSettings& settings() const { return settings_; }
@@ -39,8 +39,8 @@ class Model {
     }
 
   private:
-    Model(const Loader& load, const SpecialTokens& special)
-        : settings_(load.settings),
+    Model(const Loader& load, const ModelSettings& settings, const SpecialTokens& special)
+        : settings_(settings),
           special_(special),
           precision_(load.precision),
           output_(
@@ -49,12 +49,15 @@ class Model {
                                 : load.matrix(target_name(), settings_.target_vocabulary, settings_.d_model)),
           source_tokens_(three_way() ? PackedMatrix()
                                      : load.matrix(SOURCE, settings_.source_vocabulary, settings_.d_model)),
-          source_embedding_(load, three_way() ? output_.weights() : source_tokens_, "source_embedding"),
-          target_embedding_(load, tied() ? output_.weights() : target_tokens_, "target_embedding"),
-          encoder_(load),
-          decoder_(load),
+          source_embedding_(load, three_way() ? output_.weights() : source_tokens_, "source_embedding",
+                            embedding_scale()),
+          target_embedding_(load, tied() ? output_.weights() : target_tokens_, "target_embedding", embedding_scale()),
+          encoder_(load, settings.encoder_layers),
+          decoder_(load, settings.decoder_layers),
           angles_(load.settings) {}
 
+    // Section 3.4
+    float embedding_scale() const { return std::sqrt(float(settings_.d_model)); }
     bool tied() const { return settings_.tied_embeddings != TiedEmbeddings::none; }
     bool three_way() const { return settings_.tied_embeddings == TiedEmbeddings::three_way; }
 

@@ -1,52 +1,23 @@
-// The extension module that dragoman.native.backend uses. It receives weights and token ids, and returns hypotheses; it
-// reads no files and handles no text.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
+// The extension module that dragoman.native.backend and dragoman.native.language_backend use. It receives weights and
+// token ids, and returns hypotheses, logits and tokens; it reads no files and handles no text.
 #include <numeric>
 
 #include "crew.hpp"
+#include "language_module.hpp"
+#include "python.hpp"
 #include "search.hpp"
 
-namespace py = pybind11;
 using namespace dragoman;
 
 namespace {
 
-// Return the value of a key; throw an error that names the key if it is missing or has another type.
-template <class Value>
-Value required(const py::dict& values, const char* key) {
-    if (!values.contains(key)) throw std::invalid_argument(std::string("the setting ") + key + " is missing");
-    try {
-        return values[key].cast<Value>();
-    } catch (const py::cast_error&) {
-        throw std::invalid_argument(std::string(key) + " is out of range or of another type");
-    }
-}
-
-// Read the settings; `values` has the keys of ModelSettings, and norms, activations etc. are strings.
+// Read the settings; `values` has the keys of ModelSettings.
 ModelSettings settings_of(const py::dict& values) {
     const auto number = [&](const char* key) { return required<int>(values, key); };
-    const auto name = [&](const char* key) { return required<std::string>(values, key); };
-    const auto [activation, gated] = activation_of(name("activation"));
-    const ModelSettings settings{number("source_vocabulary"),
-                                 number("target_vocabulary"),
-                                 number("encoder_layers"),
-                                 number("decoder_layers"),
-                                 number("d_model"),
-                                 number("heads"),
-                                 number("d_ff"),
-                                 number("max_positions"),
-                                 norm_of(name("norm")),
-                                 norm_placement_of(name("norm_placement")),
-                                 required<float>(values, "norm_epsilon"),
-                                 positions_of(name("positions")),
-                                 required<double>(values, "position_base"),
-                                 required<float>(values, "attention_scale"),
-                                 tied_embeddings_of(name("tied_embeddings")),
-                                 activation,
-                                 gated};
+    const ModelSettings settings{
+        layer_settings_of(values),   number("source_vocabulary"),
+        number("target_vocabulary"), number("encoder_layers"),
+        number("decoder_layers"),    tied_embeddings_of(required<std::string>(values, "tied_embeddings"))};
     check(settings);
     return settings;
 }
@@ -59,26 +30,14 @@ SpecialTokens special_tokens_of(const py::dict& values, const ModelSettings& set
     return tokens;
 }
 
-// Convert a weight returned by Python: an array of float32, or None.
-Weight weight_of(const std::string& name, const py::object& value) {
-    if (value.is_none()) return {};
-    if (!py::isinstance<py::array_t<float>>(value)) throw std::invalid_argument(name + " is not an array of float32");
-    const auto array = py::array_t<float, py::array::c_style>::ensure(value);
-    if (!array) throw py::error_already_set();
-    return {{array.data(), array.data() + array.size()}, {array.shape(), array.shape() + array.ndim()}, true};
-}
-
 // Build a model; `weights` returns the array of a name, or None.
 std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& special_tokens, const py::function& weights,
                                   const std::string& precision) {
-    CancelFlag cancelled{false};
-    const Running running(cancelled);  // reading a file releases Python's lock
-    const auto read = [&](const std::string& name) {
-        if (cancelled) Running::throw_closed();
-        return weight_of(name, weights(name));
-    };
     const ModelSettings checked = settings_of(settings);
-    return std::make_unique<Model>(checked, special_tokens_of(special_tokens, checked), read, precision_of(precision));
+    const SpecialTokens special = special_tokens_of(special_tokens, checked);
+    return load_from(weights, [&](const ReadWeight& read) {
+        return std::make_unique<Model>(checked, special, read, precision_of(precision));
+    });
 }
 
 // Call `function` with a stepper whose keys and values are stored as float for weights in float32, else as bf16.
@@ -191,4 +150,5 @@ PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
              py::arg("shortlist").none(true))
         .def("shortlist", &shortlist, py::arg("always"), py::arg("likely"), py::arg("starts"))
         .def("logits", &logits, py::arg("source"), py::arg("target"));
+    define_language_model(m);
 }

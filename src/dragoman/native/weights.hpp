@@ -1,4 +1,4 @@
-// Loading of weights by their names in dragoman.models.transformer: checked against the settings, and packed.
+// Loading of weights by their names in dragoman.models: checked against the settings, and packed.
 #pragma once
 
 #include <cmath>
@@ -29,7 +29,7 @@ using ReadWeight = std::function<Weight(const std::string&)>;
 
 struct Loader {
     const ReadWeight& read;
-    const ModelSettings& settings;
+    const LayerSettings& settings;
     const Precision precision;
 
     // Read a required vector of this size.

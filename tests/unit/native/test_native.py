@@ -52,6 +52,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"d_model": 22, "heads": 11, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 3},
     {"attention_scale": "none", "position_base": 100.0, "heads": 16},
     {"attention_scale": 0.5, "position_base": 500.0, "positions": "rotary", "norm_placement": "pre"},
+    {"positions": "none", "activation": "gelu_tanh"},
 ]
 # Limit of the root mean square error of logits, relative to their standard deviation. Gated networks with random
 # weights amplify rounding errors.

@@ -15,7 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from dragoman import native
 from dragoman.models.weights import WEIGHTS_FILE
-from dragoman.search.config import SearchConfig
+from dragoman.native.language_backend import NativeTextState
+from dragoman.search.config import ContinuationConfig, SearchConfig
+from tests.support.native_language import native_model, random_tokens, write_language_model
 from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, search_inputs, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
@@ -76,6 +78,23 @@ def test_several_threads_can_extend_the_table_of_positions(tmp_path: Path) -> No
         for _ in range(3):
             outputs = list(pool.map(lambda search: backend.search(search_inputs([[5, 9, 33]] * 3), search), searches))
             assert outputs == alone
+
+
+def test_several_threads_can_continue_the_same_state(tmp_path: Path) -> None:
+    """Only the first of them writes to the page that they share, and each call uses several threads itself."""
+    config = write_language_model(tmp_path)
+    tokens, uniforms = random_tokens(3, 7), np.random.default_rng(0).random((3, 20))
+    model = native_model(tmp_path, config, "int8", threads=2, shared_bytes=0, thread_bytes=0)
+    for seed in range(3):
+        _, state = model.read(random_tokens(3, 7, seed), model.start(3))
+
+        def continued(row: int, state: NativeTextState = state) -> list[list[int]]:
+            model.read(tokens, state.reorder([row, row, 2]))
+            return model.generate(tokens[:, row], state, uniforms, ContinuationConfig()).tokens.tolist()
+
+        with ThreadPoolExecutor(3) as pool:
+            outputs = list(pool.map(continued, (0, 1, 2)))
+        assert outputs == [continued(row) for row in range(3)]
 
 
 def test_an_error_in_one_thread_ends_the_others(tmp_path: Path) -> None:
