@@ -7,9 +7,10 @@ from tyro.constructors import PrimitiveConstructorSpec
 from dragoman.comparison.studies import STUDIES
 from dragoman.evaluation.tasks import TASKS
 from dragoman.models.registry import ARCHITECTURES
+from dragoman.models.tasks import KINDS
 from dragoman.native.engine_selection import EngineName, PrecisionName
 
-__all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", "presets", "studies"]
+__all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", "presets", "studies", "tasks"]
 
 
 def one_of(names: Iterable[str]) -> PrimitiveConstructorSpec[str]:
@@ -33,6 +34,11 @@ def architectures() -> list[str]:
 def presets() -> list[str]:
     """Return the names of the presets of all architectures, without repetition."""
     return list(dict.fromkeys(name for architecture in ARCHITECTURES.values() for name in architecture.presets))
+
+
+def tasks() -> list[str]:
+    """Return the names of the tasks of `dragoman train`."""
+    return ["translation", *KINDS]
 
 
 def studies() -> list[str]:

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar
 
 from tyro.conf import arg
 
-from dragoman.cli.choices import architectures, one_of, presets
+from dragoman.cli.choices import architectures, one_of, presets, tasks
 from dragoman.cli.examples import Example
 from dragoman.cli.options import CorpusNames, LanguageOptions, OptionalCorpus, OutDirectory, RunFileOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Train a model on your translations."""
+    """Train a model on your translations, or on running text."""
 
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -21,8 +21,8 @@ class Train:
             "dragoman train mine.tsv --out models/mine",
         ),
         Example(
-            "Train for 30 minutes and state the languages",
-            "dragoman train mine.tsv --out models/mine --minutes 30 --source-language en --target-language de",
+            "Train a language model on a text for ten minutes",
+            "dragoman train --task language book.txt --out models/book --minutes 10",
         ),
     )
 
@@ -33,8 +33,10 @@ class Train:
     """Corpus to validate on; by default a share of the training corpora is held out."""
     minutes: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
     """Training time; the learning rate schedule is fitted to it. By default training ends by number of updates."""
+    task: Annotated[str | None, one_of(tasks()), arg(help_behavior_hint="")] = None
+    """What the model is trained for; translation by default. Other tasks take texts: files, folders, or X.jsonl."""
     model: Annotated[str | None, one_of(architectures()), arg(help_behavior_hint="")] = None
-    """Architecture; transformer by default."""
+    """Architecture; transformer by default, or the default of the task."""
     preset: Annotated[str | None, one_of(presets()), arg(help_behavior_hint="")] = None
     """Size of the model; selected by the size of the corpus by default."""
     language: LanguageOptions = LanguageOptions()
@@ -46,6 +48,7 @@ class Train:
         from dragoman.settings import apply_overrides
 
         options = {
+            "task": self.task,
             "architecture": self.model,
             "preset": self.preset,
             "source_language": self.language.source_language,
@@ -64,15 +67,16 @@ class Train:
         from rich.console import Console
 
         from dragoman.run.summary import end_summary
+        from dragoman.run.tasks.table import DEFAULT_TASK, task_named
         from dragoman.run.train import train
         from dragoman.training.stopping import TrainingStopped
 
         console = Console(stderr=True, soft_wrap=True)
+        settings = self.settings()
+        task = task_named(settings.get("task", DEFAULT_TASK))
         try:
-            outcome = train(
-                self.corpora, self.out, validation=self.validation, settings=self.settings(), console=console
-            )
+            outcome = train(self.corpora, self.out, validation=self.validation, settings=settings, console=console)
         except TrainingStopped as stopped:
             console.print(f"{stopped}; the state is saved: repeat the command to resume", highlight=False)
             sys.exit(128 + stopped.signal_number)
-        print(end_summary(outcome, self.out))
+        print(end_summary(outcome, self.out, task))

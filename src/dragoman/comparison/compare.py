@@ -23,6 +23,7 @@ from dragoman.models.registry import preset, read_model_config
 from dragoman.printing import print_message
 from dragoman.run.config import read_settings, resolve_without_corpus
 from dragoman.run.plan import Plan, load_plan
+from dragoman.run.tasks.translation import translation_config
 from dragoman.settings import differences, merge, to_mapping
 from dragoman.streams import open_standard_streams
 from dragoman.training.stopping import StopRequest, TrainingStopped, catch_stop_signals
@@ -203,7 +204,7 @@ def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
             reference.config.preset,
             reference.model.source_vocabulary,
             reference.model.target_vocabulary,
-            joint=reference.config.tokenizer.joint,
+            joint=translation_config(reference).tokenizer.joint,
             architecture=variant.architecture,
         )
         shared = {name: settings[name] for name in SHARED_SETTINGS if hasattr(own, name)}

@@ -17,6 +17,7 @@ from dragoman.evaluation.metrics import bleu_tokenizer_for, translation_metrics
 from dragoman.files import read_json_object, write_atomically
 from dragoman.run.plan import load_plan
 from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
+from dragoman.run.tasks.translation import translation_config
 from dragoman.run.train import train
 from dragoman.search.config import SearchConfig
 from dragoman.settings import from_mapping, to_mapping
@@ -134,8 +135,9 @@ def run_trial(trial: Trial) -> None:
     # Before decoding, so that only the memory of training is measured.
     peak = peak_memory() / 2**20
     plan = load_plan(trial.directory / "run")
-    pairs = _test_pairs(trial, plan.validation_pairs, plan.config.data.validation_pairs)
-    translator = Translator.load(trial.directory, engine="torch", device=plan.config.training.device)
+    config = translation_config(plan)
+    pairs = _test_pairs(trial, plan.validation_size, config.data.validation_pairs)
+    translator = Translator.load(trial.directory, engine="torch", device=config.training.device)
     start = time.monotonic()
     translations = translator.translate([pair.source for pair in pairs], search=SearchConfig(beam=4))
     seconds = time.monotonic() - start
@@ -143,13 +145,13 @@ def run_trial(trial: Trial) -> None:
     metrics = translation_metrics(
         texts,
         [pair.target for pair in pairs],
-        tokenize=bleu_tokenizer_for(plan.config.target_language),
+        tokenize=bleu_tokenizer_for(config.target_language),
     )
     events = read_events(trial.directory / "run" / "log.jsonl")
     curve = learning_curve(events)
     result = TrialResult(
         name=trial.name,
-        architecture=plan.config.architecture,
+        architecture=config.architecture,
         shape=plan.model.shape(),
         parameters=json.loads((trial.directory / "metrics.json").read_text(encoding="utf-8"))["parameters"],
         updates=curve[-1].updates,

@@ -6,7 +6,7 @@ budget are a complete `RunConfig`, in which the user's settings then replace the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Literal
 
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
@@ -14,13 +14,17 @@ from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig
 from dragoman.models.description import LONGEST_TRAINED
 from dragoman.models.registry import architecture_named, preset
+from dragoman.run.common_config import (
+    SOURCE,
+    CommonConfig,
+    check_architecture,
+    read_model_settings,
+    read_model_table,
+)
 from dragoman.settings import PartialSettings, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
-
-# Name of the user's settings in messages.
-SOURCE = "the settings"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,8 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """Settings of a run, except the [model] table: its defaults are those of the preset, see `model_config`.
+class RunConfig(CommonConfig):
+    """Settings of a translation run, except the [model] table, whose defaults are those of the preset.
 
     Example:
         >>> config = RunConfig(preset="base", training=TrainingConfig(steps=20_000))
@@ -57,18 +61,15 @@ class RunConfig:
         4096
 
     Attributes:
-        architecture: Architecture of the model, see `models.registry`.
-        preset: Preset of the model, a name for its sizes.
         source_language: Code of the source language, such as "en".
         target_language: Code of the target language, such as "de"; it determines the tokenizer of BLEU.
         data: Which pairs are used.
         cleaning: Which pairs are removed as damaged.
         tokenizer: Settings of the subword tokenizer.
         batching: Settings of the batches.
-        schedule: Learning-rate schedule.
-        training: Settings of training.
     """
 
+    task: Literal["translation"] = "translation"
     architecture: str = "transformer"
     preset: str = "small"
     source_language: str | None = None
@@ -77,8 +78,14 @@ class RunConfig:
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    training: TrainingConfig
+
+    def __post_init__(self) -> None:
+        check_architecture(self.architecture, "seq2seq", self.task)
+
+    @property
+    def batch_tokens(self) -> int:
+        """Largest number of tokens in a batch."""
+        return self.batching.batch_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,10 +187,7 @@ def read_settings(settings: Mapping[str, object]) -> UserSettings:
         SettingsError: for an unknown key, an unknown architecture, or a value of another type.
     """
     run = read_partial(RunConfig, {key: value for key, value in settings.items() if key != "model"}, SOURCE)
-    model = settings.get("model", {})
-    if not isinstance(model, Mapping):
-        raise SettingsError(f"model must be a table of settings, not {model!r}")
-    return UserSettings(run=run, model=_model_settings(run.get("architecture", RunConfig.architecture), model))
+    return UserSettings(run=run, model=read_model_table(run.get("architecture", RunConfig.architecture), settings))
 
 
 def defaults_for_size(pairs: int, characters: int = 0) -> SizeDefaults:
@@ -314,8 +318,4 @@ def _default_model_settings(
         defaults["norm_placement"] = "pre"
     if by_budget.dropout is not None:
         defaults["dropout"] = by_budget.dropout
-    return _model_settings(architecture, defaults)
-
-
-def _model_settings(architecture: str, settings: Mapping[str, Any]) -> PartialSettings[ModelConfig]:
-    return read_partial(architecture_named(architecture).config, settings, SOURCE, place="model")
+    return read_model_settings(architecture, defaults)

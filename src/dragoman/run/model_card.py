@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.models.config import Seq2SeqConfig
+from dragoman.models.config import Seq2SeqConfig, TextModelConfig
 from dragoman.models.description import ModelDescription
+from dragoman.models.registry import Kind, kind_of
 from dragoman.printing import printable
 from dragoman.training.validation import Validation
 from dragoman.version import __version__
@@ -32,13 +33,8 @@ def model_card(
     model = description.model
     assert isinstance(model, Seq2SeqConfig)
     languages = f"{description.source_language or 'source'} to {description.target_language or 'target'}"
-    statistics = "".join(
-        f"| {name} (validation) | mean {statistic.mean:.2f}, at most {statistic.maximum:g} |\n"
-        for name, statistic in validation.token_statistics.items()
-    )
+    statistics = _statistics_rows(validation)
     order = "| output order | from the last token to the first |\n" if description.right_to_left else ""
-    # Names only: the paths on the machine that trained the model are private.
-    names = ", ".join(printable(Path(part).name) for name in corpora for part in name.split(","))
     return f"""# A translation model: {languages}
 
 Trained with Dragoman {__version__}. To translate a text file, with this directory as MODEL:
@@ -47,7 +43,7 @@ Trained with Dragoman {__version__}. To translate a text file, with this directo
 
 | | |
 |---|---|
-| trained on | {training_pairs:,} pairs from {names} |
+| trained on | {training_pairs:,} pairs from {_names(corpora)} |
 | architecture | {description.architecture}, {model.shape()} |
 | parameters | {parameters:,} |
 | vocabulary | {model.source_vocabulary:,} source and {model.target_vocabulary:,} target subwords; \
@@ -58,3 +54,64 @@ embeddings tied: {model.tied_embeddings} |
 
 The directory run/ is only needed to resume training. If it is included, run/run.json lists all settings.
 """
+
+
+def text_model_card(
+    description: ModelDescription,
+    *,
+    corpora: Sequence[str],
+    training_tokens: int,
+    parameters: int,
+    step: int,
+    validation: Validation,
+) -> str:
+    """Return a Markdown description of a model of texts: its training data, its sizes, and its metrics.
+
+    Args:
+        description: contents of the model's config.json.
+        corpora: the training texts, as in `train`. Only file names are included, not paths.
+        training_tokens: number of tokens of the training text.
+        parameters: number of parameters.
+        step: updates after which the weights were saved.
+        validation: validation of these weights.
+    """
+    model = description.model
+    assert isinstance(model, TextModelConfig)
+    title, command = _TEXT_MODELS[kind_of(model)]
+    return f"""# {title}
+
+Trained with Dragoman {__version__}. With this directory as MODEL:
+
+    {command}
+
+| | |
+|---|---|
+| trained on | {training_tokens:,} tokens from {_names(corpora)} |
+| architecture | {description.architecture}, {model.shape()} |
+| parameters | {parameters:,} |
+| vocabulary | {model.vocabulary:,} tokens |
+| weights from | update {step:,} |
+| validation (nats per token: {validation.loss:.4f}) | {validation.sentence()} |
+{_statistics_rows(validation)}| context in training | {description.trained_length:,} tokens |
+
+The directory run/ is only needed to resume training. If it is included, run/run.json lists all settings.
+"""
+
+
+# Title of the card of a model of texts, and the command that uses the model.
+_TEXT_MODELS: dict[Kind, tuple[str, str]] = {
+    "language": ("A language model", 'dragoman generate MODEL "The beginning of a text"'),
+    "encoder": ("An encoder of text", "dragoman embed MODEL text.txt"),
+}
+
+
+def _names(corpora: Sequence[str]) -> str:
+    """Return the names of the corpora without paths: those on the machine that trained the model are private."""
+    return ", ".join(printable(Path(part).name) for name in corpora for part in name.split(","))
+
+
+def _statistics_rows(validation: Validation) -> str:
+    return "".join(
+        f"| {name} (validation) | mean {statistic.mean:.2f}, at most {statistic.maximum:g} |\n"
+        for name, statistic in validation.token_statistics.items()
+    )

@@ -2,25 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
-from dragoman.data.readers import parse_corpus
-from dragoman.device import return_freed_memory
 from dragoman.errors import CorpusError, SettingsError, StorageError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import read_model_config
-from dragoman.run.config import CorpusSize, RunConfig, model_config, read_settings, resolve, resolve_without_corpus
-from dragoman.run.preparation import build_corpus, build_tokenizer, write_clean_text
+from dragoman.models.tasks import KINDS
+from dragoman.run.common_config import CommonConfig
+from dragoman.run.config import RunConfig
+from dragoman.run.text_config import TextRunConfig
 from dragoman.settings import differences, from_mapping, to_mapping
 
-RUN_FORMAT = 2
+RUN_FORMAT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +28,24 @@ class Plan:
         request: corpora, files and settings that the user gave, see `make_request`.
         config: all settings of the run.
         model: all settings of the model.
-        training_pairs: number of training pairs.
-        validation_pairs: number of pairs in the validation corpus.
-        trained_length: longest source in training, in subwords.
+        training_size: number of training pairs, or of tokens of the training text.
+        validation_size: number of pairs of the validation corpus, or of tokens of the validation text.
+        trained_length: longest source in training, in subwords; or number of tokens of a window of text.
         format: version of the format of run.json.
     """
 
     request: dict[str, Any]
-    config: RunConfig
+    config: CommonConfig
     model: ModelConfig
-    training_pairs: int
-    validation_pairs: int
+    training_size: int
+    validation_size: int
     trained_length: int
     format: int = RUN_FORMAT
 
 
-def make_request(corpora: Sequence[str], validation: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def make_request(
+    corpora: Sequence[str], validation: str | None, settings: Mapping[str, Any], files: Iterable[str]
+) -> dict[str, Any]:
     """Return what the user requested, with size and modification time of every file.
 
     A run is resumed by a call with an equal request.
@@ -55,19 +54,13 @@ def make_request(corpora: Sequence[str], validation: str | None, settings: Mappi
         corpora: corpora to train on.
         validation: corpus to validate on.
         settings: settings of a run file.
-
-    Raises:
-        SettingsError: if no corpus is given.
+        files: paths of the files of all corpora.
     """
-    if not corpora:
-        raise SettingsError("give at least one corpus to train on")
-    names = [*corpora, validation] if validation is not None else corpora
-    paths = [Path(path) for name in names for path in parse_corpus(name).paths]
-    files = {str(path): path.stat() for path in paths if path.is_file()}
+    stats = {str(path): path.stat() for path in map(Path, files) if path.is_file()}
     return {
         "corpora": list(corpora),
         "validation": validation,
-        "files": {path: {"size": stat.st_size, "modified": stat.st_mtime_ns} for path, stat in files.items()},
+        "files": {path: {"size": stat.st_size, "modified": stat.st_mtime_ns} for path, stat in stats.items()},
         "settings": json.loads(json.dumps(settings)),
     }
 
@@ -119,50 +112,21 @@ def load_plan(run: Path) -> Plan:
         )
     if missing := [field.name for field in fields(Plan) if field.name not in mapping]:
         raise StorageError(f"{path} is damaged: missing {', '.join(missing)}")
-    config = from_mapping(RunConfig, mapping["config"], str(path), error=StorageError)
+    cls = TextRunConfig if mapping["config"].get("task") in KINDS else RunConfig
+    config: CommonConfig = from_mapping(cls, mapping["config"], str(path), error=StorageError)
     model = read_model_config(config.architecture, mapping["model"], str(path))
     return Plan(**{**{field.name: mapping[field.name] for field in fields(Plan)}, "config": config, "model": model})
 
 
-def make_plan(request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:
-    """Read and clean the corpora, learn the subwords, prepare the corpus, and determine all settings.
-
-    The file run.json is written last.
+def write_plan(run: Path, plan: Plan) -> Plan:
+    """Write run.json, after everything else that a run needs; return the plan with the digest of every file.
 
     Args:
-        request: from `make_request`.
-        out: the model directory, which receives the tokenizer.
         run: the directory run/.
-        console: shows the progress.
-
-    Raises:
-        SettingsError: for an invalid setting, before any corpus is read.
-        CorpusError: for an invalid corpus.
+        plan: the plan, with the request from `make_request`.
     """
-    user = read_settings(request["settings"])
-    checked = resolve_without_corpus(user)
-    text = write_clean_text(
-        request["corpora"], request["validation"], checked.cleaning, checked.data, run / "text", console
-    )
-    console.print(Text(text.report.table()))
-    size = CorpusSize(pairs=text.training_pairs, characters=text.characters)
-    config = resolve(user, size).run
-    with console.status("learning the subwords"):
-        tokenizer = build_tokenizer(text, config)
-    return_freed_memory()  # learning takes hundreds of megabytes
-    tokenizer.save(out)
-    corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
-    return_freed_memory()
-    resolved = resolve(user, replace(size, target_tokens=corpus.meta.target_tokens))
-    files = {name: {**file, "sha256": _sha256(name)} for name, file in request["files"].items()}
-    plan = Plan(
-        request={**request, "files": files},
-        config=resolved.run,
-        model=model_config(resolved, tokenizer.source_size, tokenizer.target_size),
-        training_pairs=len(corpus),
-        validation_pairs=text.validation_pairs,
-        trained_length=int(max(corpus.source_lengths.max(), 1)),
-    )
+    files = {name: {**file, "sha256": _sha256(name)} for name, file in plan.request["files"].items()}
+    plan = replace(plan, request={**plan.request, "files": files})
     write_atomically(run / "run.json", (json.dumps(to_mapping(plan), indent=2) + "\n").encode())
     return plan
 

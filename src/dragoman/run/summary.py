@@ -4,46 +4,48 @@ from pathlib import Path
 
 import torch
 
-from dragoman.models.config import Seq2SeqConfig
 from dragoman.printing import printable
 from dragoman.run.plan import Plan
+from dragoman.run.tasks.task import Task
 from dragoman.training.events import number_of, read_events
 from dragoman.training.metrics import headline_metric
 from dragoman.training.progress import TrainingResult
 from dragoman.training.sparkline import sparkline
 
 
-def start_summary(plan: Plan, parameters: int, device: torch.device, precision: str) -> str:
+def start_summary(plan: Plan, task: Task, parameters: int, device: torch.device, precision: str) -> str:
     """Return the summary before training: corpus, model, device, batches and budget.
 
     Args:
         plan: the run.
+        task: its task.
         parameters: number of parameters of the model.
         device: device of the model.
         precision: precision of training.
     """
     config, model = plan.config, plan.model
-    assert isinstance(model, Seq2SeqConfig)
+    corpus, vocabulary = task.start_lines(plan)
     budget = (
         f"{config.training.minutes:g} minutes"
         if config.training.minutes is not None
         else f"{config.training.steps:,} updates"
     )
     return (
-        f"{plan.training_pairs:,} pairs to train on, {plan.validation_pairs:,} to validate on\n"
+        f"{corpus}\n"
         f"{config.architecture}, preset {config.preset}: {model.shape()}, dropout {model.dropout:g}, "
-        f"{model.target_vocabulary:,} subwords, {parameters / 1e6:.1f} M parameters\n"
+        f"{vocabulary}, {parameters / 1e6:.1f} M parameters\n"
         f"{device.type} ({torch.get_num_threads()} threads) in {precision}, batches of "
-        f"{config.batching.batch_tokens:,} tokens, for {budget}"
+        f"{config.batch_tokens:,} tokens, for {budget}"
     )
 
 
-def end_summary(result: TrainingResult, out: Path) -> str:
+def end_summary(result: TrainingResult, out: Path, task: Task) -> str:
     """Return the summary after training: the result, where it is, and the next commands.
 
     Args:
         result: result of the run.
         out: the model directory.
+        task: the task of the run.
 
     Raises:
         StorageError: if the log of the run cannot be read.
@@ -57,11 +59,11 @@ def end_summary(result: TrainingResult, out: Path) -> str:
     metric = headline_metric(result.best.values())
     events = read_events(out / "run" / "log.jsonl")
     values = [number_of(event, metric.name) for event in events if event["event"] == "validation"]
+    commands = "\n        ".join(task.next_commands(str(model)))
     return (
         f"trained {result.steps:,} updates in {result.seconds / 60:.1f} minutes{notes}\n"
         f"best at update {result.best_step:,}: validation {result.best.sentence()}\n"
         f"model:  {model}\n"
         f"curves: {printable(out / 'run' / 'curves.png')}   {metric.label} {sparkline(values)}\n"
-        f"next:   dragoman translate {model} FILE\n"
-        f"        dragoman evaluate {model} TEST.tsv --examples 10"
+        f"next:   {commands}"
     )

@@ -10,34 +10,27 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.text import Text
-from torch import Tensor
+from torch import Tensor, nn
 
-from dragoman.data.prepared import PreparedCorpus
-from dragoman.device import Precision, deterministic_algorithms, select_device, select_precision, tune_cpu
-from dragoman.errors import ModelError, StorageError
+from dragoman.device import deterministic_algorithms, select_device, select_precision, tune_cpu
+from dragoman.errors import SettingsError, StorageError
 from dragoman.files import exclusive, explain_full_disk, write_atomically
-from dragoman.models.config import Seq2SeqConfig
-from dragoman.models.description import ModelDescription
-from dragoman.models.registry import architecture_of, build_model
-from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.registry import build_any
 from dragoman.models.storage import save_model
 from dragoman.printing import printable
-from dragoman.run.model_card import model_card
-from dragoman.run.plan import Plan, find_plan, make_plan, make_request
-from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
+from dragoman.run.plan import Plan, find_plan, make_request
 from dragoman.run.summary import start_summary
-from dragoman.run.validator import METRIC_FUNCTIONS, Validator
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.run.tasks.table import DEFAULT_TASK, task_named
+from dragoman.run.tasks.task import OpenedRun
+from dragoman.run.text_preparation import DIRECTORIES
 from dragoman.threads import SpinControl
-from dragoman.training.compiling import compile_layers
+from dragoman.training.compiling import Compilable, compile_layers
 from dragoman.training.display import Display
 from dragoman.training.loop import Trainer
 from dragoman.training.progress import TrainingResult
 from dragoman.training.reporting import Observer
 from dragoman.training.selection import SaveBest
-from dragoman.training.stream import BatchStream
 from dragoman.training.tensorboard import TensorBoard
-from dragoman.training.translation_objective import TranslationObjective
 from dragoman.training.validation import Validation
 
 
@@ -49,7 +42,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> TrainingResult:
-    """Train a translation model and save it in a model directory; resume the training if it was interrupted.
+    """Train a model and save it in a model directory; resume the training if it was interrupted.
 
     Example:
         ```python
@@ -67,11 +60,11 @@ def train(
 
     Args:
         corpora: Corpora as on the command line: "x.tsv", "x.jsonl" (also with .gz or .zst), two parallel files
-            "a.en,a.de", or "-" for TSV from standard input.
+            "a.en,a.de", or "-" for TSV from standard input. For tasks on running text: text files, folders, "x.jsonl".
         out: The model directory. Its subdirectory run/ contains what is needed to resume the training.
         validation: Corpus to validate on. None: a part of the corpora is held out.
-        settings: Settings of a run file, as nested mappings; see `RunConfig`. The defaults depend on the size of the
-            corpus and on the budget.
+        settings: Settings of a run file, as nested mappings; see `RunConfig`, and `TextRunConfig` for a `task` on
+            running text. The defaults depend on the size of the corpus and on the budget.
         console: Shows the progress. Defaults to standard error.
 
     Returns:
@@ -82,14 +75,19 @@ def train(
         TrainingStopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the training.
     """
     console = console or Console(stderr=True, soft_wrap=True)
-    request = make_request(corpora, validation, settings or {})
+    settings = settings or {}
+    task = task_named(settings.get("task", DEFAULT_TASK))
+    if not corpora:
+        raise SettingsError("give at least one corpus to train on")
+    files = task.files([*corpora, *([] if validation is None else [validation])])
+    request = make_request(corpora, validation, settings, files)
     run = out / "run"
     _check_output_directory(out, run)
     with explain_full_disk(_nearest_existing(out)), exclusive(run):
         plan = find_plan(run, request)
         if plan is None:
             with _remove_partial_output_on_failure(out, run):
-                plan = make_plan(request, out, run, console)
+                plan = task.prepare(request, out, run, console)
         else:
             console.print(Text(f"resuming the run in {printable(out)}"))
         return _train(plan, out, console)
@@ -110,7 +108,7 @@ def _remove_partial_output_on_failure(out: Path, run: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for name in ("text", "prepared"):
+        for name in DIRECTORIES:
             shutil.rmtree(run / name, ignore_errors=True)
         # The lock is removed last: it shows that the files were written by this program.
         for file in (*out.glob("tokenizer*.model"), run / "lock"):
@@ -139,23 +137,24 @@ def _train(plan: Plan, out: Path, console: Console) -> TrainingResult:
     precision = select_precision(config.training.precision, device)
     if device.type == "cpu":
         tune_cpu()
-    tokenizer, corpus = _load_tokenizer_and_corpus(plan, out)
+    task = task_named(config.task)
+    opened = task.open(plan, out, precision)
     model = _build_model(plan, device)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    console.print(start_summary(plan, parameters, device, precision), highlight=False)
+    console.print(start_summary(plan, task, parameters, device, precision), highlight=False)
     with Display(console) as display:
         observers: list[Observer] = [display]
         if config.training.tensorboard:
             observers.append(TensorBoard(run / "tensorboard"))
-        trainer = Trainer(
+        trainer: Trainer[nn.Module, Any] = Trainer(
             model,
-            _objective(plan, run, tokenizer, corpus, precision),
+            opened.objective,
             config=config.training,
             schedule=config.schedule,
             d_model=plan.model.d_model,
             precision=precision,
             directory=run,
-            save_best=_best_model_writer(plan, out, tokenizer, parameters),
+            save_best=_best_model_writer(opened, out, parameters),
             observers=observers,
         )
         waiting = SpinControl(trainer.reporter.warn).watching() if device.type == "cpu" else nullcontext()
@@ -182,78 +181,27 @@ def _draw_curves(run: Path) -> None:
         draw_curves(run / "log.jsonl", run / "curves.png")
 
 
-def _load_tokenizer_and_corpus(plan: Plan, out: Path) -> tuple[Tokenizer, PreparedCorpus]:
-    tokenizer = Tokenizer.load(out, right_to_left=plan.config.tokenizer.right_to_left)
-    prepared = out / "run" / "prepared"
-    corpus = PreparedCorpus.open(prepared)
-    if tokenizer.vocabulary_hash != corpus.meta.vocabulary_hash:
-        raise ModelError(f"the tokenizer in {out} is not the one with which {prepared} was made: restore it")
-    return tokenizer, corpus
-
-
-def _build_model(plan: Plan, device: torch.device) -> Seq2Seq:
+def _build_model(plan: Plan, device: torch.device) -> nn.Module:
     training = plan.config.training
     torch.manual_seed(training.seed)
-    assert isinstance(plan.model, Seq2SeqConfig)
-    model = build_model(plan.model).to(device)
+    model = build_any(plan.model).to(device)
     if training.compile == "on" or (training.compile == "auto" and device.type == "cuda"):
+        assert isinstance(model, Compilable)
         compile_layers(model)
     return model
 
 
-def _objective(
-    plan: Plan, run: Path, tokenizer: Tokenizer, corpus: PreparedCorpus, precision: Precision
-) -> TranslationObjective:
-    config = plan.config
-    validator = Validator(
-        validation_sample(run / "text" / VALIDATION_TEXT, plan.validation_pairs, config.data.validation_pairs),
-        tokenizer,
-        max_length=config.data.max_length,
-        batch_tokens=config.batching.batch_tokens,
-        precision=precision,
-        target_language=config.target_language,
-    )
-    return TranslationObjective(
-        config.training.label_smoothing,
-        BatchStream(corpus, tokenizer, config.batching, config.training.seed, config.training.subword_sampling),
-        validator,
-        metrics=tuple(METRIC_FUNCTIONS),
-        validation_tokens=_validated_pairs(plan) * corpus.meta.target_tokens // len(corpus),
-    )
-
-
-def _best_model_writer(plan: Plan, out: Path, tokenizer: Tokenizer, parameters: int) -> SaveBest:
+def _best_model_writer(opened: OpenedRun, out: Path, parameters: int) -> SaveBest:
     """Return the function that writes the best model so far, its model card, and metrics.json."""
-    description = ModelDescription(
-        architecture=architecture_of(plan.model),
-        model=plan.model,
-        trained_length=plan.trained_length,
-        source_language=plan.config.source_language,
-        target_language=plan.config.target_language,
-        vocabulary_hash=tokenizer.vocabulary_hash,
-        right_to_left=tokenizer.right_to_left,
-    )
 
     def save_best(weights: dict[str, Tensor], step: int, best: Validation) -> None:
-        save_model(out, description, weights)
-        card = model_card(
-            description,
-            corpora=plan.request["corpora"],
-            training_pairs=plan.training_pairs,
-            parameters=parameters,
-            step=step,
-            validation=best,
-        )
-        write_atomically(out / "README.md", card.encode())
+        save_model(out, opened.description, weights)
+        write_atomically(out / "README.md", opened.model_card(parameters, step, best).encode())
         metrics = {
             "step": step,
             "parameters": parameters,
-            "validation": {**best.values(), "pairs": _validated_pairs(plan), **best.token_statistics_to_json()},
+            "validation": {**best.values(), **opened.validated, **best.token_statistics_to_json()},
         }
         write_atomically(out / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
 
     return save_best
-
-
-def _validated_pairs(plan: Plan) -> int:
-    return min(plan.validation_pairs, plan.config.data.validation_pairs)

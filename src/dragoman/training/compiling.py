@@ -1,9 +1,20 @@
 """Compilation of a model's layers with torch.compile."""
 
-from dragoman.models.seq2seq import Seq2Seq
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from torch import nn
 
 
-def compile_layers(model: Seq2Seq) -> None:
+@runtime_checkable
+class Compilable(Protocol):
+    """A model with layers that compilation makes faster."""
+
+    def layers_to_compile(self) -> Iterable[nn.Module]:
+        """Return the layers."""
+
+
+def compile_layers(model: Compilable) -> None:
     """Compile the layers of a model in place, each for all sequence lengths.
 
     Layers of one kind are identical but for their weights, so one compilation serves all of them. The decoder's `step`,

@@ -71,22 +71,45 @@ def label_smoothed_loss(
     Returns:
         The sum in nats, and the number of real tokens.
     """
+    # [B, T] -> [tokens], or [B*T]
+    reference, real = layout.values(target), layout.real.flatten()
+    # [*BT, D] -> [N, D]
+    loss = summed_loss(rows.flatten(0, -2), weight, reference, None if layout.packed else real, smoothing)
+    return loss, layout.real.sum()
+
+
+def summed_loss(
+    rows: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    reference: Int[Tensor, " M"],
+    counted: Bool[Tensor, " N"] | None,
+    smoothing: float,
+) -> Float[Tensor, ""]:
+    """Return the label-smoothed cross-entropy of the logits rows·weightᵀ, summed over rows; see `label_smoothed_loss`.
+
+    Args:
+        rows: states.
+        weight: weight of the vocabulary projection.
+        reference: reference tokens of all rows; if `counted` is None, of the first M rows, and the others do not count.
+        counted: True for the rows that count; None for the first M.
+        smoothing: ε.
+    """
     if torch.is_autocast_enabled(rows.device.type):
         rows = rows.to(torch.get_autocast_dtype(rows.device.type))
-    # [B, T] -> [tokens], or [B*T]
-    reference = layout.values(target)
-    blocks = (
-        partial(projected_on_cpu, target=reference)
-        if layout.packed and rows.device.type == "cpu"
-        else partial(projected_on_gpu, target=reference, real=layout.real.flatten())
-    )
+    if rows.device.type == "cpu":
+        if counted is not None:
+            # On a CPU, computing with rows that do not count takes longer than leaving them out.
+            rows, reference = rows[counted], reference[counted]
+        blocks = partial(projected_on_cpu, target=reference)
+    else:
+        if counted is None:
+            rows = rows[: len(reference)]
+            counted = torch.ones_like(reference, dtype=torch.bool)
+        blocks = partial(projected_on_gpu, target=reference, real=counted)
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        # [*BT, D] -> [N, D]
-        rows.flatten(0, -2),
-        weight,
-        partial(blocks, smoothing=smoothing, training=torch.is_grad_enabled()),
+        rows, weight, partial(blocks, smoothing=smoothing, training=torch.is_grad_enabled())
     )
-    return loss, layout.real.sum()
+    return loss
 
 
 # (rows [N, D], weight [V, D]) -> (summed loss [], gradient of rows [N, D], gradient of weight [V, D])

@@ -91,6 +91,15 @@ METRICS = {
             from_loss=_perplexity,
         ),
         Metric(
+            name="bits_per_character",
+            label="bits per character",
+            format=".3f",
+            higher_is_better=False,
+            width=9,
+            heading="bits/char",
+            curve=CurveStyle(color="#D55E00", mark_best=True),
+        ),
+        Metric(
             name="bleu",
             label="BLEU",
             format=".1f",

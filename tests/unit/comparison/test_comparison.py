@@ -33,7 +33,7 @@ def reference(name: str = "small") -> Plan:
     resolved = resolve(read_settings(settings), CorpusSize(pairs=1000))
     model = model_config(resolved, 4000, 4000)
     return Plan(
-        request={}, config=resolved.run, model=model, training_pairs=1000, validation_pairs=10, trained_length=100
+        request={}, config=resolved.run, model=model, training_size=1000, validation_size=10, trained_length=100
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import UserError
+from dragoman.models.config import Seq2SeqConfig
 from dragoman.run.config import (
     CorpusSize,
     RequestedBudget,
@@ -28,7 +29,9 @@ def resolved(settings: Mapping[str, object], pairs: int = 20_000, **sizes: int) 
 @pytest.mark.parametrize("training", [{"minutes": 5.0}, {"steps": 70}, {}])
 def test_defaults_are_a_valid_run_for_every_size_and_budget(pairs: int, training: dict[str, float]) -> None:
     result = resolve(read_settings({"training": training}), CorpusSize(pairs=pairs, target_tokens=30 * pairs))
-    assert model_config(result, 8000, 8000).target_vocabulary == 8000
+    model = model_config(result, 8000, 8000)
+    assert isinstance(model, Seq2SeqConfig)
+    assert model.target_vocabulary == 8000
     assert result.run.training.minutes == training.get("minutes")
     assert (result.run.training.steps is None) == ("minutes" in training)
     assert result.run.training.steps in (None, 70) or not training

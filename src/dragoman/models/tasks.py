@@ -1,0 +1,10 @@
+"""The tasks on running text, and the architectures of each. This module does not import torch."""
+
+from collections.abc import Mapping
+
+from dragoman.models.registry import Kind
+
+# Kind of the models of each task.
+KINDS: Mapping[str, Kind] = {"language": "language"}
+# Default architecture of each task.
+DEFAULT_ARCHITECTURES: Mapping[str, str] = {"language": "language"}

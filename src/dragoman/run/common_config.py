@@ -1,0 +1,73 @@
+"""The settings of a run that do not depend on its task."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.errors import SettingsError
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import ARCHITECTURES, Kind, architecture_named, architectures
+from dragoman.settings import PartialSettings, read_partial
+from dragoman.training.config import TrainingConfig
+from dragoman.training.schedule import ScheduleConfig
+
+# Name of the user's settings in messages.
+SOURCE = "the settings"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonConfig(ABC):
+    """Settings of a run that do not depend on its task.
+
+    Attributes:
+        task: What the model is trained for.
+        architecture: Architecture of the model, see `models.registry`.
+        preset: Preset of the model, a name for its sizes.
+        schedule: Learning-rate schedule.
+        training: Settings of training.
+    """
+
+    task: str
+    architecture: str
+    preset: str
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    training: TrainingConfig
+
+    @property
+    @abstractmethod
+    def batch_tokens(self) -> int:
+        """Largest number of tokens in a batch."""
+
+
+def read_model_settings(architecture: str, settings: Mapping[str, Any]) -> PartialSettings[ModelConfig]:
+    """Check the keys and the types of the [model] table.
+
+    Raises:
+        SettingsError: for an unknown key or architecture, or a value of another type.
+    """
+    return read_partial(architecture_named(architecture).config, settings, SOURCE, place="model")
+
+
+def read_model_table(architecture: str, settings: Mapping[str, object]) -> PartialSettings[ModelConfig]:
+    """Check the [model] table in the settings of a run file; it may be missing.
+
+    Raises:
+        SettingsError: if it is not a table, or as in `read_model_settings`.
+    """
+    model = settings.get("model", {})
+    if not isinstance(model, Mapping):
+        raise SettingsError(f"model must be a table of settings, not {model!r}")
+    return read_model_settings(architecture, model)
+
+
+def check_architecture(architecture: str, kind: Kind, task: str) -> None:
+    """Check that an architecture suits a task.
+
+    Raises:
+        SettingsError: if it is of another kind; an unknown architecture is reported elsewhere.
+    """
+    if architecture in ARCHITECTURES and ARCHITECTURES[architecture].kind != kind:
+        raise SettingsError(
+            f"architecture {architecture!r} is not one of task {task!r}: choose one of {', '.join(architectures(kind))}"
+        )
