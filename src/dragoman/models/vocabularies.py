@@ -15,9 +15,9 @@ def load_tokenizer(directory: Path, description: ModelDescription, *, right_to_l
     Raises:
         ModelError: it is damaged, or not the one that the model was trained with; or the model is of another kind.
     """
+    model: Seq2SeqConfig = seq2seq_config(description, directory)
     tokenizer = Tokenizer.load(directory, right_to_left=right_to_left, digests=description.listed)
     _check_hash(directory, description, tokenizer.vocabulary_hash)
-    model: Seq2SeqConfig = seq2seq_config(description, directory)
     _check_size(directory, "source subwords", tokenizer.source_size, model.source_vocabulary)
     _check_size(directory, "target subwords", tokenizer.target_size, model.target_vocabulary)
     return tokenizer

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from itertools import islice
 
 from dragoman.data.evaluation_windows import evaluation_batches
 from dragoman.data.token_stream import TokenStream
@@ -33,10 +32,8 @@ class LanguageValidator:
     def __call__(self, model: LanguageModel) -> Validation:
         """Validate a model, which is in evaluation mode."""
         batch_tokens = max(self.context, self.batch_tokens)
-        batches = evaluation_batches(self.stream, self.context, self.context, batch_tokens)
-        loss, tokens = summed_language_loss(
-            model, islice(batches, max(1, self.most_tokens // batch_tokens)), self.precision
-        )
+        batches = evaluation_batches(self.stream, self.context, self.context, batch_tokens, self.most_tokens)
+        loss, tokens = summed_language_loss(model, batches, self.precision)
         # The number of characters of a token, on average over the text.
         characters = self.stream.meta.characters / (len(self.stream) - self.stream.meta.documents)
         mean = loss / tokens
