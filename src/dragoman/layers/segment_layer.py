@@ -9,6 +9,23 @@ from dragoman.layers.key_value_cache import KeyValueCache
 from dragoman.layers.relative_attention import RelativeAttention
 
 
+def last_positions(queries: int, keys: int, positions: int, device: torch.device) -> AttentionMask:
+    """Return a mask that lets every position attend to itself and to the `positions` - 1 positions before it.
+
+    Args:
+        queries: T, number of queries, which are at the last T positions of the keys.
+        keys: S, number of keys.
+        positions: R.
+        device: device of the mask.
+    """
+    if queries == 1 and keys <= positions:
+        return NO_MASK
+    earlier = keys - queries
+    band = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(earlier).triu(earlier - positions + 1)
+    # [T, S] -> [1, T, S]
+    return AttentionMask(allowed=band.unsqueeze(0))
+
+
 class SegmentLayer(nn.Module):
     """Self-attention with a memory and feed-forward network, each wrapped in a residual connection.
 
@@ -63,6 +80,7 @@ class SegmentLayer(nn.Module):
         x: Float[Tensor, "B T D"],
         cache: KeyValueCache,
         encodings: Float[Tensor, "H R K"],
+        mask: AttentionMask,
     ) -> tuple[Float[Tensor, "B T D"], KeyValueCache]:
         """Transform T further positions; each attends to itself and to the R - 1 positions before it.
 
@@ -73,25 +91,19 @@ class SegmentLayer(nn.Module):
             x: the input at these positions.
             cache: the cache of the positions before them.
             encodings: the result of `RelativeAttention.encodings` for R distances.
+            mask: the result of `last_positions`.
 
         Returns:
             The output, and the cache of the last R - 1 positions.
         """
-        span = encodings.shape[1]
+        positions = encodings.shape[1]
 
         def attend(y: Tensor) -> Tensor:
             nonlocal cache
             cache = cache.extended(*self.self_attention.project_memory(y))
-            T, S = y.shape[1], cache.key.shape[2]
-            mask = NO_MASK
-            if T > 1:
-                # True at the distances 0 to R - 1; query t is at position S - T + t.
-                band = torch.ones(T, S, dtype=torch.bool, device=y.device).tril(S - T).triu(S - T - span + 1)
-                # [T, S] -> [1, T, S]
-                mask = AttentionMask(allowed=band.unsqueeze(0))
             # Distances from S on do not occur.
-            near = encodings[:, max(span - S, 0) :]
+            near = encodings[:, max(positions - cache.key.shape[2], 0) :]
             return self.self_attention.attend_within(y, cache.key, cache.value, mask, near)
 
         x = self.attention_residual(x, attend)
-        return self.feed_forward_residual(x, self.feed_forward), cache.last(span - 1)
+        return self.feed_forward_residual(x, self.feed_forward), cache.last(positions - 1)

@@ -14,7 +14,7 @@ from dragoman.attention import AttentionMask
 from dragoman.layers.key_value_cache import KeyValueCache
 from dragoman.layers.positions import SinusoidalDistances
 from dragoman.layers.relative_attention import RelativeAttention, ScoreBiases
-from dragoman.layers.segment_layer import SegmentLayer
+from dragoman.layers.segment_layer import SegmentLayer, last_positions
 from dragoman.models.config.layers import LayerConfig
 from dragoman.models.config.transformer_xl import TransformerXLConfig
 from dragoman.models.embedding import Embedding
@@ -27,7 +27,7 @@ from dragoman.packing import dense
 # Standard deviation of the initial weights, that of the paper's code.
 INITIAL_STD = 0.02
 # Without gradients, as many segments as fit into this number of positions are computed at once.
-AT_ONCE = 1024
+AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,12 @@ class TransformerXL(LanguageModel):
         assert isinstance(state, TransformerXLState)
         outputs, caches = [], list(state.layers)
         for piece in tokens.split(self.segment, dim=1):
+            length = piece.shape[1]
+            mask = last_positions(length, caches[0].key.shape[2] + length, state.memory + 1, piece.device)
             # [B, L] -> [B, L, D]
             x = self.embedding(piece)
             for i, (layer, encodings) in enumerate(zip(self.layers, state.encodings, strict=True)):
-                x, caches[i] = layer.read(x, caches[i], encodings)
+                x, caches[i] = layer.read(x, caches[i], encodings, mask)
             outputs.append(self._normalised(x))
         # n x [B, L, D] -> [B, T, D]
         states = torch.cat(outputs, dim=1)

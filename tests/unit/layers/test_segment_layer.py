@@ -9,7 +9,7 @@ from dragoman.layers.feed_forward import FeedForward
 from dragoman.layers.norms import LayerNorm, PostNorm, PreNorm
 from dragoman.layers.positions import SinusoidalDistances
 from dragoman.layers.relative_attention import RelativeAttention, ScoreBiases
-from dragoman.layers.segment_layer import SegmentLayer
+from dragoman.layers.segment_layer import SegmentLayer, last_positions
 
 D, HEADS, K = 12, 3, 4
 
@@ -70,7 +70,9 @@ def test_reading_in_pieces(placement: type[PostNorm] | type[PreNorm], span: int)
     for pieces in ([11], [1] * 11, [3, 1, 5, 2]):
         cache, outputs = layer.start(x[:, :0]), []
         for piece in x.split(pieces, dim=1):
-            output, cache = layer.read(piece, cache, encodings)
+            length = piece.shape[1]
+            mask = last_positions(length, cache.key.shape[2] + length, span, x.device)
+            output, cache = layer.read(piece, cache, encodings, mask)
             outputs.append(output)
         torch.testing.assert_close(torch.cat(outputs, dim=1), expected)
         assert cache.key.shape[2] == cache.value.shape[2] == min(span - 1, 11)
