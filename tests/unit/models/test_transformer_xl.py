@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from dragoman import native
+from dragoman.attention import naive_attention
 from dragoman.errors import SettingsError
 from dragoman.models import transformer_xl
 from dragoman.models.config.transformer_xl import PRESETS, TransformerXLConfig
@@ -164,6 +166,23 @@ def test_documents_are_separate_also_in_memory() -> None:
             torch.testing.assert_close(states[row : row + 1, start:end], alone)
 
 
+@torch.no_grad()
+def test_hooks_see_the_attention_of_every_layer() -> None:
+    """The weights that `inspection` computes from the inputs of a core are those with which it computes its output."""
+    model = model_of()
+    calls: list[tuple[Any, Tensor]] = []
+    for core in model.attentions().decoder_self:
+        core.register_forward_hook(lambda _, inputs, output: calls.append((inputs, output)))
+    model(tokens(2, 12))
+    assert len(calls) == 3
+    for (query, key, value, mask, _, bias), output in calls:
+        heads, weights = naive_attention(query, key, value, mask, bias)
+        torch.testing.assert_close(heads, output)
+        # Position 8 begins the third segment, whose memory is the second one.
+        assert not weights[:, :, 8, :4].any()
+        assert weights[:, :, 8, 4:9].all()
+
+
 @pytest.mark.parametrize("score_biases", ["shared", "layer"])
 def test_biases_of_the_scores(score_biases: str) -> None:
     model = model_of(score_biases=score_biases)
@@ -185,6 +204,7 @@ def test_listed_tensors_are_those_of_the_model(changes: dict[str, Any]) -> None:
 def test_settings() -> None:
     config = TransformerXLConfig(vocabulary=V, memory=0)
     assert (config.span, config.max_context) == (128, None)
+    assert native.unsupported_reason(config) == "its architecture is transformer-xl"
     for preset in PRESETS.values():
         TransformerXLConfig(vocabulary=V, **preset)
     for changes, message in (
