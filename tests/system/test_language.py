@@ -63,11 +63,15 @@ def test_a_language_model_learns_and_its_directory_describes_it(text: Path, tmp_
         Translator.load(out)
 
 
-@pytest.mark.parametrize("architecture", ["language", "recurrent-language"])
+@pytest.mark.parametrize(
+    ("architecture", "model"),
+    [("language", {}), ("recurrent-language", {}), ("transformer-xl", {"segment": 8, "memory": 8})],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    architecture: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    architecture: str, model: dict[str, Any], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = merge(SETTINGS, {"architecture": architecture, "training": {"steps": 12}})
+    settings = merge(SETTINGS, {"architecture": architecture, "model": model, "training": {"steps": 12}})
     whole = tmp_path / "whole"
     dragoman.run.train([str(text)], whole, settings=settings)
 
