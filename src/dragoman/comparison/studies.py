@@ -12,7 +12,7 @@ a multiple of it. Rates were measured for three models only, each trained for th
 - Convolutional model: 0.001, 0.002 and 0.004, of which 0.004 was best.
 
 The other rates are defaults that were not tuned. The other LSTM variants have the rate of the measured LSTM, and the
-Universal Transformers that of the Transformer. In the studies of one architecture, all variants have the rate of the
+Universal Transformers and the decoder-only model that of the Transformer. In the studies of one architecture, all variants have the rate of the
 pre-norm Transformer.
 """
 
@@ -84,6 +84,7 @@ STUDIES: dict[str, Study] = {
             Variant(name="Universal Transformer", architecture="universal"),
             Variant(name="Universal Transformer, adaptive", architecture="universal", model={"halting": "adaptive"}),
             Variant(name="convolutional", architecture="convolutional", rate=4.0),  # measured
+            Variant(name="decoder-only", architecture="decoder-only"),
             _recurrent("LSTM, attention, input feeding"),
             _recurrent("LSTM, attention", input_feeding=False),
             _recurrent("LSTM, no attention", attention="none", input_feeding=False),

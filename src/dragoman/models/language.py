@@ -28,7 +28,7 @@ from dragoman.models.layer_builders import (
 )
 from dragoman.models.seq2seq import AttentionModules, Decoded
 from dragoman.models.state import DecoderState
-from dragoman.packing import dense
+from dragoman.packing import Layout, dense
 
 # Standard deviation of the initial weights (Radford et al., 2018, section 4.1).
 INITIAL_STD = 0.02
@@ -92,11 +92,18 @@ class TransformerLanguageModel(LanguageModel):
     def forward(self, tokens: Int[Tensor, "B T"], documents: Int[Tensor, "B T"] | None = None) -> Decoded:
         """See `LanguageModel.forward`."""
         layout = dense(tokens)
-        # [B, T] -> [B, T, D] -> [B*T, D]
+        rows = self.read_at_once(tokens, layout, documents)
+        return Decoded(rows, layout, rows.new_zeros(()))
+
+    def read_at_once(
+        self, tokens: Int[Tensor, "B T"], layout: Layout, documents: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "*BT D"]:
+        """Return the states of whole texts as rows in `layout`; padding is at the end of a text."""
+        # [B, T] -> [B, T, D] -> [*BT, D]
         rows, mask = layout.rows(self.embedding(tokens)), AttentionMask.past_in_documents(layout, documents)
         for layer in self.layers:
             rows = layer(rows, mask)
-        return Decoded(self._normalised(rows), layout, rows.new_zeros(()))
+        return self._normalised(rows)
 
     def start(self, rows: int) -> TransformerTextState:
         """See `LanguageModel.start`."""
@@ -160,32 +167,38 @@ def _positions(
 
 def build_language(config: LanguageConfig) -> TransformerLanguageModel:
     """Build and initialise the model that `config` describes."""
-    tokens = nn.Embedding(config.vocabulary, config.d_model)
-    output = nn.Linear(config.d_model, config.vocabulary, bias=False)
-    if config.tied_embeddings:
+    return build_stack(config, config.vocabulary, tied_embeddings=config.tied_embeddings)
+
+
+def build_stack(config: CausalConfig, vocabulary: int, *, tied_embeddings: bool) -> TransformerLanguageModel:
+    """Build and initialise a language model.
+
+    Args:
+        config: settings of the layers.
+        vocabulary: number of tokens in the vocabulary.
+        tied_embeddings: True if the embeddings and the output projection share a matrix.
+    """
+    tokens = nn.Embedding(vocabulary, config.d_model)
+    output = nn.Linear(config.d_model, vocabulary, bias=False)
+    if tied_embeddings:
         output.weight = tokens.weight
     model = TransformerLanguageModel(
         Embedding(tokens, build_positions(config), config.dropout, scaled=False),
-        build_layers(config),
+        [
+            CausalLayer(
+                build_causal_attention(config, config.pattern_of(layer)),
+                build_feed_forward(config),
+                build_residual(config),
+                build_residual(config),
+            )
+            for layer in range(config.layers)
+        ],
         build_final_norm(config),
         output,
         config.max_context,
     )
     _initialise(model)
     return model
-
-
-def build_layers(config: CausalConfig) -> list[CausalLayer]:
-    """Build the stack of layers that `config` describes."""
-    return [
-        CausalLayer(
-            build_causal_attention(config, config.pattern_of(layer)),
-            build_feed_forward(config),
-            build_residual(config),
-            build_residual(config),
-        )
-        for layer in range(config.layers)
-    ]
 
 
 def _initialise(model: TransformerLanguageModel) -> None:

@@ -18,25 +18,32 @@ from dragoman.errors import SettingsError
 from dragoman.models.description import ModelDescription
 from dragoman.models.encoder_decoder import EncoderDecoder
 from dragoman.models.registry import architecture_of, architectures, build_model, preset
+from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.storage import load_model, save_model, weights_of
 from dragoman.packing import Packed, Padded
 from dragoman.training.loss import label_smoothed_loss
 from tests.support.variants import VARIANTS
 from tests.support.variants.sizes import V
 
-Model = EncoderDecoder[Any, Any, Any]
+Model = Seq2Seq
 EACH_VARIANT = pytest.mark.parametrize("variant", VARIANTS)
-ONE_OF_EACH_ARCHITECTURE = pytest.mark.parametrize(
+# A decoder-only model has no encoder; `test_decoder_only` has the corresponding tests.
+EACH_ENCODER_DECODER = pytest.mark.parametrize(
+    "variant", [name for name, config in VARIANTS.items() if architecture_of(config) != "decoder-only"]
+)
+ONE_OF_EACH_ENCODER_DECODER = pytest.mark.parametrize(
     "variant",
-    [next(name for name in VARIANTS if name.startswith(architecture)) for architecture in architectures("seq2seq")],
+    [
+        next(name for name in VARIANTS if name.startswith(architecture))
+        for architecture in architectures("seq2seq")
+        if architecture != "decoder-only"
+    ],
 )
 
 
 def build(variant: str, **changes: Any) -> Model:
     torch.manual_seed(0)
-    model = build_model(replace(VARIANTS[variant], **changes))
-    assert isinstance(model, EncoderDecoder)
-    return model
+    return build_model(replace(VARIANTS[variant], **changes))
 
 
 def randomised(variant: str) -> Model:
@@ -45,6 +52,11 @@ def randomised(variant: str) -> Model:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def encoder_decoder(model: Model) -> EncoderDecoder[Any, Any, Any]:
+    assert isinstance(model, EncoderDecoder)
     return model
 
 
@@ -94,7 +106,7 @@ def recorded_packing() -> Iterator[dict[str, list[Tensor]]]:
         yield {"layouts": masks_of_layouts, "packed": packed}
 
 
-@EACH_VARIANT
+@EACH_ENCODER_DECODER
 def test_each_side_of_a_batch_is_packed_once(variant: str) -> None:
     """From the embeddings to the loss. A convolutional model packs once more, after the dropout of its output."""
     model = build(variant)
@@ -109,13 +121,13 @@ def test_each_side_of_a_batch_is_packed_once(variant: str) -> None:
     assert len(records["packed"]) <= times.get(architecture_of(VARIANTS[variant]), 2)
 
 
-@EACH_VARIANT
+@EACH_ENCODER_DECODER
 def test_packed_rows_equal_a_padded_batch(variant: str) -> None:
     """On a GPU, batches are not packed: states, loss, cost and gradients must be the same."""
     source, source_mask, target, target_mask = batch()
     results = []
     for layout in (Packed, Padded):
-        model = randomised(variant)
+        model = encoder_decoder(randomised(variant))
         decoded = model.decode_rows(target, layout(target_mask), model.encode_rows(source, layout(source_mask)))
         loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
         (loss + decoded.cost).backward()
@@ -147,7 +159,7 @@ def test_steps_unpack_each_part_of_the_memory_once(variant: str) -> None:
 
 
 @torch.no_grad()
-@EACH_VARIANT
+@EACH_ENCODER_DECODER
 def test_forward_is_encode_and_decode(variant: str) -> None:
     model = randomised(variant).eval()
     source, source_mask, target, target_mask = batch()
@@ -167,9 +179,9 @@ def test_forward_is_encode_and_decode(variant: str) -> None:
 
 
 @torch.no_grad()
-@EACH_VARIANT
+@EACH_ENCODER_DECODER
 def test_memory_in_any_layout_and_order(variant: str) -> None:
-    model = randomised(variant).eval()
+    model = encoder_decoder(randomised(variant).eval())
     source, source_mask, target, target_mask = batch()
     memory = model.encode(source, source_mask)
     order = torch.tensor([2, 2, 0])
@@ -187,13 +199,13 @@ def test_memory_in_any_layout_and_order(variant: str) -> None:
 # Weights
 
 
-@ONE_OF_EACH_ARCHITECTURE
+@ONE_OF_EACH_ENCODER_DECODER
 @pytest.mark.parametrize(
     ("tied", "same_source", "same_output"),
     [("three-way", True, True), ("two-way", False, True), ("none", False, False)],
 )
 def test_tying(variant: str, tied: str, same_source: bool, same_output: bool) -> None:
-    model = build(variant, tied_embeddings=tied)
+    model = encoder_decoder(build(variant, tied_embeddings=tied))
     source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
     assert (source is target) == same_source
     assert (model.output.weight is target) == same_output
