@@ -106,7 +106,7 @@ def few(tmp_path: Path) -> tuple[str, str, str]:
     return str(paths[0]), str(paths[1]), str(paths[2])
 
 
-@pytest.mark.parametrize("architecture", ["recurrent", "convolutional", "universal"])
+@pytest.mark.parametrize("architecture", ["recurrent", "convolutional", "universal", "decoder-only"])
 def test_the_commands_support_every_architecture(
     architecture: str, few: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:

@@ -1,5 +1,6 @@
 """Local and compressed attention: the fast functions, the formula with a dense mask, and reading in pieces."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def randomised(attention: MultiHeadAttention) -> Any:
     return attention
 
 
-KINDS = {
+KINDS: dict[str, Callable[..., Any]] = {
     "full": lambda **extra: CausalAttention(D, H, **extra),
     "local": lambda **extra: LocalAttention(D, H, 4, **extra),
     "compressed": lambda **extra: CompressedAttention(D, H, 3, **extra),
@@ -52,14 +53,15 @@ ALLOWED = pytest.mark.parametrize("restriction", ["none", "keys", "pairs", "pair
 
 def same_outputs_and_gradients(fast: Any, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask) -> Tensor:
     """Compare a function with `naive_attention`, and return the output."""
-    outcomes = []
+    outcomes: list[list[Any]] = []
     for function in (fast, lambda *inputs: naive_attention(*inputs)[0]):
         leaves = [x.clone().requires_grad_() for x in (query, key, value)]
         output = function(*leaves, mask)
         (output * random(*output.shape, seed=9)).sum().backward()
         outcomes.append([output, *(leaf.grad for leaf in leaves)])
     torch.testing.assert_close(*outcomes)
-    return outcomes[0][0].detach()
+    detached: Tensor = outcomes[0][0].detach()
+    return detached
 
 
 @LENGTHS

@@ -10,6 +10,7 @@ from torch import Tensor
 from dragoman.errors import SettingsError
 from dragoman.models.decoder_only import DecoderOnly
 from dragoman.models.registry import build_model, preset
+from dragoman.models.state import DecoderState
 from dragoman.packing import Packed
 from dragoman.training.loss import label_smoothed_loss
 from tests.support.variants import VARIANTS
@@ -50,7 +51,8 @@ def test_states_are_those_of_the_text_of_source_and_target(variant: str) -> None
     assert decoded.cost == 0
     memory = model.encode(source, source_mask)
     at_once = model.decode_states(target, memory, target_mask)
-    state, steps = model.start(memory), []
+    state: DecoderState = model.start(memory)
+    steps = []
     for token in target.T:
         logits, state = model.step(token, state)
         steps.append(logits)
