@@ -12,8 +12,8 @@ a multiple of it. Rates were measured for three models only, each trained for th
 - Convolutional model: 0.001, 0.002 and 0.004, of which 0.004 was best.
 
 The other rates are defaults that were not tuned. The other LSTM variants have the rate of the measured LSTM, and the
-Universal Transformers and the decoder-only model that of the Transformer. In the studies of one architecture, all variants have the rate of the
-pre-norm Transformer.
+Universal Transformers and the decoder-only model that of the Transformer. In the studies of one architecture, all
+variants have the rate of the pre-norm Transformer.
 """
 
 from collections.abc import Mapping
