@@ -205,7 +205,7 @@ def scaled_dot_product_attention(
         True
     """
     queries, keys = query.shape[-2], key.shape[-2]
-    if query.device.type == "cpu" and queries * keys <= SHORT:
+    if query.device.type == "cpu" and queries * keys <= SHORT * (TRAINING_FACTOR if query.requires_grad else 1):
         return _short_attention(query, key, value, mask, dropout, bias, scale)
     # torch's own causal mask has the queries at the first positions of the keys.
     if bias is None and mask.restriction is None and not (mask.causal and queries != keys):
@@ -217,10 +217,11 @@ def scaled_dot_product_attention(
     return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout, scale=scale)
 
 
-# Largest number of weights per head (128 queries by 128 keys) for which plain matrix products are used on a CPU. At
-# these lengths the backward pass of torch's fused CPU kernel took a third of a training step; plain products took a
-# tenth of that.
+# Largest number of weights per head (128 queries by 128 keys) for which plain matrix products are used on a CPU. In
+# training the number is larger by a factor: the backward pass of torch's fused CPU kernel is slow. At 128 by 128 it took
+# a third of a training step, plain products a tenth of that; at 512 by 512 plain products still take half the time.
 SHORT = 128 * 128
+TRAINING_FACTOR = 16
 
 
 def _short_attention(

@@ -186,16 +186,36 @@ class RotaryPositions(nn.Module):
         if end > len(self.table):
             self.table = _extended_table(self.table, end, self.base)
         # [T, K], or [B or 1, T, K] -> [B or 1, 1, T, K]: the same angles for every head
-        angles = rows_at(self.table, offset, x.shape[2]).to(x.dtype)
+        angles = rows_at(self.table, offset, x.shape[2])
         if angles.dim() == 3:
             angles = angles.unsqueeze(1)
         # [..., T, K] -> 2 x [..., T, K/2]: the angles are those of the sinusoidal table
         sine, cosine = angles.unflatten(-1, (-1, 2)).unbind(-1)
-        # [B, H, T, K] -> 2 x [B, H, T, K/2]
-        even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-        rotated = (even * cosine - odd * sine, even * sine + odd * cosine)
-        # 2 x [B, H, T, K/2] -> [B, H, T, K]
-        return torch.stack(rotated, dim=-1).flatten(-2)
+        return rotated_pairs(x, sine, cosine) if x.device.type != "cpu" else _rotated_as_complex(x, sine, cosine)
+
+
+def rotated_pairs(
+    x: Float[Tensor, "B H T K"], sine: Float[Tensor, "*_ T K2"], cosine: Float[Tensor, "*_ T K2"]
+) -> Float[Tensor, "B H T K"]:
+    """Rotate each pair of features of `x` by the angle with this sine and cosine."""
+    # [B, H, T, K] -> 2 x [B, H, T, K/2]
+    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
+    sine, cosine = sine.to(x.dtype), cosine.to(x.dtype)
+    rotated = (even * cosine - odd * sine, even * sine + odd * cosine)
+    # 2 x [B, H, T, K/2] -> [B, H, T, K]
+    return torch.stack(rotated, dim=-1).flatten(-2)
+
+
+def _rotated_as_complex(
+    x: Float[Tensor, "B H T K"], sine: Float[Tensor, "*_ T K2"], cosine: Float[Tensor, "*_ T K2"]
+) -> Float[Tensor, "B H T K"]:
+    """Return `rotated_pairs`, as (x_2i + i x_2i+1) e^(i m θ_i): on a CPU, one pass instead of several strided ones."""
+    full = x if x.dtype == torch.float64 else x.float()
+    # [B, H, T, K] -> [B, H, T, K/2], complex
+    pairs = torch.view_as_complex(full.unflatten(-1, (-1, 2)).contiguous())
+    rotated = pairs * torch.complex(cosine.to(full.dtype), sine.to(full.dtype))
+    # [B, H, T, K/2] -> [B, H, T, K]
+    return torch.view_as_real(rotated).flatten(-2).to(x.dtype)
 
 
 class RelativePositions(nn.Module):

@@ -14,6 +14,7 @@ from dragoman.layers.positions import (
     RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
+    rotated_pairs,
     sinusoidal_table,
 )
 
@@ -173,3 +174,17 @@ def test_relative_scores_at_an_offset_are_rows_of_those_at_all_positions() -> No
 def test_relative_scores_keep_half_precision() -> None:
     positions = RelativePositions(3, 8, future=True).bfloat16()
     assert positions(random(1, 2, 7, 8).bfloat16(), 7, 0).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_both_ways_of_rotating_pairs_agree(dtype: torch.dtype) -> None:
+    """On a CPU, pairs are multiplied as complex numbers; elsewhere, the formula is computed as it is written."""
+    rotary = RotaryPositions(8).to(dtype)
+    x = torch.randn(2, 3, 20, 8, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    sine, cosine = sinusoidal_table(20, 8).to(dtype).unflatten(1, (-1, 2)).unbind(-1)
+    actual, expected = rotary(x, 0), rotated_pairs(x, sine, cosine)
+    tolerance = 0.05 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
+    weights = torch.randn_like(expected)
+    gradients = [torch.autograd.grad(y, x, weights)[0] for y in (actual, expected)]
+    torch.testing.assert_close(*gradients, atol=tolerance, rtol=tolerance)
