@@ -218,8 +218,8 @@ def scaled_dot_product_attention(
 
 
 # Largest number of weights per head (128 queries by 128 keys) for which plain matrix products are used on a CPU. In
-# training the number is larger by a factor: the backward pass of torch's fused CPU kernel is slow. At 128 by 128 it took
-# a third of a training step, plain products a tenth of that; at 512 by 512 plain products still take half the time.
+# training, where the backward pass of torch's fused CPU kernel is slow, it is larger by a factor: at 128 by 128, that
+# pass took a third of a training step, plain products a tenth; at 512 by 512, plain products still take half the time.
 SHORT = 128 * 128
 TRAINING_FACTOR = 16
 
