@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from dragoman.version import __version__
 
 if TYPE_CHECKING:
+    from dragoman.generation.generator import Generator
     from dragoman.representation.embedder import Embedder
     from dragoman.run.train import train
     from dragoman.translation.translator import Translator
 
-__all__ = ["Embedder", "Translator", "__version__", "train"]
+__all__ = ["Embedder", "Generator", "Translator", "__version__", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +29,10 @@ def __getattr__(name: str) -> Any:
         from dragoman.translation.translator import Translator
 
         return Translator
+    if name == "Generator":
+        from dragoman.generation.generator import Generator
+
+        return Generator
     if name == "train":
         from dragoman.run.train import train
 

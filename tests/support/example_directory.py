@@ -4,6 +4,7 @@ from pathlib import Path
 
 from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
+from tests.support.small_language import write_language_model
 from tests.support.small_translator import model_config, random_models, tokenizer
 
 # (source, target) of corpus.tsv
@@ -18,12 +19,16 @@ PAIRS = (
 
 
 def make_example_directory(directory: Path) -> Path:
-    """Write `models/mine` (random weights), `corpus.tsv`, `test.tsv` and `letter.txt` (three lines)."""
+    """Write models of random weights, `corpus.tsv`, `test.tsv` and `letter.txt` (three lines).
+
+    The models are `models/mine` (a translation model) and `models/shakespeare` (a language model).
+    """
     model = directory / "models/mine"
     model.mkdir(parents=True)
     tokenizer().save(model)
     description = ModelDescription(architecture="transformer", model=model_config(), trained_length=100)
     save_model(model, description, weights_of(random_models(1)[0]))
+    write_language_model(directory / "models/shakespeare")
     lines = [f"{source}\t{target}\n" for source, target in PAIRS]
     (directory / "corpus.tsv").write_text("".join(lines), encoding="utf-8")
     (directory / "test.tsv").write_text("".join(lines[:3]), encoding="utf-8")

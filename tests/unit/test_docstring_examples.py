@@ -47,6 +47,15 @@ TRANSLATION_NAMES = (
 )
 # and in other packages.
 OTHER_NAMES = (
+    "generation.generator.Generator",
+    "generation.generator.Generator.evaluate",
+    "generation.generator.Generator.from_parts",
+    "generation.generator.Generator.generate",
+    "generation.generator.Generator.load",
+    "generation.generator.Generator.score",
+    "generation.generator.Generator.stream",
+    "generation.results.Evaluation",
+    "generation.results.Generation",
     "attention.naive_attention",
     "attention_page.map.AttentionMap",
     "attention_page.map.AttentionMap.save",
@@ -64,6 +73,7 @@ OTHER_NAMES = (
     "models.registry.preset",
     "models.storage.load_model",
     "run.train.train",
+    "search.config.ContinuationConfig",
     "search.config.SamplingConfig",
     "search.config.SearchConfig",
     "text.tokenizer.Tokenizer",

@@ -95,6 +95,11 @@ class TransformerXL(LanguageModel):
         """None: see `LanguageModel.max_context`."""
         return None
 
+    @property
+    def carries_state(self) -> bool:
+        """True: see `LanguageModel.carries_state`."""
+        return True
+
     def forward(self, tokens: Int[Tensor, "B T"], documents: Int[Tensor, "B T"] | None = None) -> Decoded:
         """See `LanguageModel.forward`; the memory is empty at the start of a window.
 

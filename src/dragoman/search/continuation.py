@@ -110,8 +110,8 @@ class Window(Generic[State]):
     """A `ContinuationModel` for texts that are longer than the context of its model.
 
     When a text fills the window, the model starts again from an empty state and reads the last half of the window; the
-    text before it is forgotten. A prompt that is longer than the window is treated in the same way: only its last
-    tokens are read, half a window.
+    text before it is forgotten. The same holds for a prompt: of tokens that do not fit, only the last are read, half a
+    window.
 
     Args:
         model: the language model.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -44,10 +44,13 @@ class TorchLanguageBackend:
 
     Args:
         model: the model. A model in training mode is switched to evaluation mode for each call.
+        start: returns the state of a number of empty texts. Defaults to `model.start`; a Transformer-XL can start with
+            another length of its memory.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, start: Callable[[int], DecoderState] | None = None) -> None:
         self.model = model
+        self._start = start or model.start
         self.vocabulary = model.output.out_features
         self._device = model.output.weight.device
         self._spin_control = SpinControl()
@@ -71,7 +74,7 @@ class TorchLanguageBackend:
 
     def start(self, rows: int) -> TorchTextState:
         """See `ContinuationModel`."""
-        return TorchTextState(self.model.start(rows), self._device)
+        return TorchTextState(self._start(rows), self._device)
 
     def read(self, tokens: Int64[np.ndarray, "N T"], state: TorchTextState) -> TorchTextState:
         """See `ContinuationModel`."""

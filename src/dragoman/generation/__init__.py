@@ -1,0 +1,1 @@
+"""Generation and evaluation of text with language models."""
