@@ -23,6 +23,19 @@ def printable(text: object) -> str:
     return "".join(map(_printable, text))
 
 
+def printable_text(text: str) -> str:
+    r"""Return a text with its control and format characters escaped, except line feeds and tabs.
+
+    Example:
+        >>> print(printable_text("one\n\x1b[2Jtwo"))
+        one
+        \x1b[2Jtwo
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character in "\n\t" else _printable(character) for character in text)
+
+
 def print_message(message: object) -> None:
     """Print a message on standard error as one line, prefixed with "dragoman:"; untrusted characters are escaped."""
     print(f"dragoman: {printable(message)}", file=sys.stderr)

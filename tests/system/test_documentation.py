@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import VERBS, read_arguments
+from dragoman.cli.compare import Compare
+from dragoman.cli.train import Train
 from dragoman.run.config import read_settings
+from dragoman.run.tasks.table import DEFAULT_TASK
+from dragoman.run.text_config import read_text_settings
 from tests.support.number_words import split_numbers
 from tests.support.paths import REPOSITORY
 from tests.support.runs import write_tsv
+from tests.support.small_language import write_language_model
 from tests.support.small_translator import write_model
 
 # Not the changelog and the history, which describe earlier versions.
@@ -67,9 +72,11 @@ def test_commands_are_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> No
             verb = read_arguments(arguments)
         except SystemExit:
             pytest.fail(f"{name}: dragoman {shlex.join(arguments)}")
-        settings = getattr(verb, "settings", None)
-        if settings is not None:
-            read_settings(settings())
+        settings = verb.settings() if isinstance(verb, Train | Compare) else None
+        if settings is not None and settings.get("task", DEFAULT_TASK) == DEFAULT_TASK:
+            read_settings(settings)
+        elif settings is not None:
+            read_text_settings(settings["task"], settings)
 
 
 def test_commands_are_found() -> None:
@@ -112,6 +119,14 @@ def test_python_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         exec(compile(block, "docs/guides/translate.md", "exec"), names)
     assert len((tmp_path / "letter.de.txt").read_text(encoding="utf-8").splitlines()) == 2
     assert (tmp_path / "models/small/config.json").is_file()
+
+
+def test_python_of_the_guide_to_language_models_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_language_model(tmp_path / "models/book")
+    monkeypatch.chdir(tmp_path)
+    guide = (REPOSITORY / "docs/guides/language-models.md").read_text(encoding="utf-8")
+    [block] = [match["code"] for match in FENCED.finditer(guide) if match["language"] == "python"]
+    exec(compile(block, "docs/guides/language-models.md", "exec"), {})
 
 
 def test_decision_records_are_short_and_listed() -> None:

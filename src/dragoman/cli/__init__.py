@@ -21,6 +21,7 @@ from dragoman.cli.embed import Embed
 from dragoman.cli.evaluate import Evaluate, Score
 from dragoman.cli.examples import Example, examples_text
 from dragoman.cli.export import Export
+from dragoman.cli.generate import Generate
 from dragoman.cli.import_ import Import
 from dragoman.cli.positions import Positions
 from dragoman.cli.quantize import Quantize
@@ -45,6 +46,7 @@ class Verb(Protocol):
 VERBS: dict[str, type[Verb]] = {
     "train": Train,
     "translate": Translate,
+    "generate": Generate,
     "evaluate": Evaluate,
     "score": Score,
     "attention": Attention,
@@ -128,7 +130,7 @@ def _parse(arguments: Sequence[str]) -> Verb:
             reduce(or_, verbs),
             prog="dragoman",
             args=arguments,
-            description="Train a translation model on your own translations, use it, measure it and look inside it.",
+            description="Train translation and language models on your own text, use them, measure them, look inside.",
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff, tyro.conf.UseAppendAction),
         )
     except SystemExit as leaving:

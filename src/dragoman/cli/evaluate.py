@@ -2,28 +2,31 @@
 
 import json
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
+from dragoman.cli.bars import bar
 from dragoman.cli.choices import metrics, one_of
 from dragoman.cli.examples import Example
 from dragoman.cli.options import (
+    CORPUS_FORMATS,
     BeamOptions,
     CorpusName,
     Count,
     Device,
-    EngineOptions,
     Ensemble,
     Flag,
     LongLineOptions,
     ModelDirectory,
     Number,
+    OptionalCount,
     OptionalFile,
     OptionalModel,
+    TranslationEngineOptions,
+    changed_options,
     check_one_model,
 )
 from dragoman.errors import CorpusError, SettingsError
@@ -32,7 +35,7 @@ from dragoman.search.config import SearchConfig
 from dragoman.text.lines import MAX_LINE_CHARACTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from dragoman.data.readers import Pair
     from dragoman.translation.evaluation import Evaluation, ReferenceAlignment
@@ -62,6 +65,16 @@ class MetricOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WindowOptions:
+    """Evaluate a language model with other windows than those of training."""
+
+    context: OptionalCount = None
+    """Number of tokens from which the next one is predicted; by default as in training."""
+    stride: OptionalCount = None
+    """Number of tokens that each window scores, at most the context; by default half of it. Fewer are more exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluateOutputOptions:
     """Print or write more than the table."""
 
@@ -75,7 +88,7 @@ class EvaluateOutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Translate a test set and measure the result: detokenised BLEU, chrF, TER, and perplexity."""
+    """Measure a model: BLEU, chrF, TER and perplexity of a translation model, bits per byte of a language model."""
 
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -87,15 +100,59 @@ class Evaluate:
     )
 
     model: ModelDirectory
-    test: CorpusName
+    test: Annotated[
+        Positional[str],
+        arg(
+            metavar="CORPUS",
+            help=f"Sentence pairs: {CORPUS_FORMATS}. For a language model: text, a folder, or x.jsonl (key text).",
+        ),
+    ]
     ensemble: Ensemble = ()
     metric: MetricOptions = MetricOptions()
     search: BeamOptions = BeamOptions()
-    engine: EngineOptions = EngineOptions()
+    engine: TranslationEngineOptions = TranslationEngineOptions()
     long_line: LongLineOptions = LongLineOptions()
+    window: WindowOptions = WindowOptions()
     output: EvaluateOutputOptions = EvaluateOutputOptions()
 
     def run(self) -> None:
+        """Measure the model and print the metrics."""
+        from dragoman.models.description import load_description
+        from dragoman.models.registry import kind_of
+
+        if kind_of(load_description(self.model).model) == "language":
+            self._evaluate_language_model()
+        else:
+            self._evaluate_translator()
+
+    def _evaluate_language_model(self) -> None:
+        """Predict the text, and print the losses."""
+        from dragoman.cli.evaluate_language import evaluate_language_model
+
+        changed = [
+            *changed_options(self.metric),
+            *changed_options(self.search),
+            *changed_options(self.long_line),
+            *(name for name in changed_options(self.output) if name != "--json"),
+            *(name for name in changed_options(self.engine) if name == "--shortlist"),
+            *(["--ensemble"] if self.ensemble else []),
+        ]
+        if changed:
+            raise SettingsError(
+                f"{', '.join(changed)}: not available for a language model, and {printable(self.model)} is one"
+            )
+        evaluate_language_model(
+            self.model,
+            self.test,
+            device=self.engine.device,
+            engine=self.engine.engine,
+            precision=self.engine.precision,
+            context=self.window.context,
+            stride=self.window.stride,
+            json_output=self.output.json,
+        )
+
+    def _evaluate_translator(self) -> None:
         """Translate the test set, measure, and print the metrics."""
         from dragoman.data.readers import parse_corpus, read_pairs
         from dragoman.evaluation.task import TaskOptions
@@ -103,6 +160,8 @@ class Evaluate:
         from dragoman.models.description import load_description
         from dragoman.translation.evaluation import evaluate
 
+        if changed := changed_options(self.window):
+            raise SettingsError(f"{', '.join(changed)}: available for language models only")
         if self.metric.length_bounds and self.metric.metric != "symbols":
             raise SettingsError("--length-bounds requires --metric symbols")
         if self.metric.alignment is not None:
@@ -123,7 +182,7 @@ class Evaluate:
             from dragoman.alignment.reference import check_fit
 
             check_fit(translator, pairs, self.test)
-        with _bar() as on_progress:
+        with bar("translating") as on_progress:
             evaluation = evaluate(
                 translator,
                 pairs,
@@ -241,15 +300,3 @@ def _bounds(text: str) -> list[int]:
         raise SettingsError(
             f"--length-bounds {text}: expected whole numbers separated by commas, such as 40,100,200"
         ) from None
-
-
-@contextmanager
-def _bar() -> "Iterator[Callable[[int, int], None]]":
-    """Show a progress bar on a terminal; yield the callback that advances it."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("translating", total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total, visible=done < total)

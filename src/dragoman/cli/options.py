@@ -4,7 +4,7 @@ A verb is a dataclass, its fields are the arguments and options. A field that is
 shown in --help as a group of options of its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -102,30 +102,26 @@ class SearchOptions(BeamOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingOptions:
-    """Draw outputs at random from the model's distribution instead of searching."""
+class TokenSamplingOptions:
+    """Draw tokens at random from the model's distribution."""
 
-    sample: Flag = False
-    """Sample instead of searching; the options below require it."""
     temperature: Number = SamplingConfig.temperature
     """Sampling temperature; below 1 the output is more predictable, above 1 more varied."""
     top_k: OptionalCount = SamplingConfig.top_k
-    """Draw only from the N most probable subwords."""
+    """Draw only from the N most probable tokens."""
     top_p: Number = SamplingConfig.top_p
-    """Draw only from the most probable subwords whose probabilities sum to X."""
+    """Draw only from the most probable tokens whose probabilities sum to X."""
     min_p: Number = SamplingConfig.min_p
-    """Draw only from the subwords whose probability is at least X times the highest one."""
+    """Draw only from the tokens whose probability is at least X times the highest one."""
     seed: Count = SamplingConfig.seed
     """Random seed; the same seed gives the same samples."""
 
-    def config(self, samples: int) -> SamplingConfig | None:
-        """Return the settings for this number of samples per line; None without --sample.
+    def sampling(self, samples: int) -> SamplingConfig:
+        """Return the settings for this number of samples.
 
         Raises:
             SettingsError: when a value is out of bounds.
         """
-        if not self.sample:
-            return None
         return SamplingConfig(
             temperature=self.temperature,
             top_k=self.top_k,
@@ -137,6 +133,22 @@ class SamplingOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SamplingOptions(TokenSamplingOptions):
+    """Draw outputs at random from the model's distribution instead of searching."""
+
+    sample: Flag = False
+    """Sample instead of searching; the other options of this group require it."""
+
+    def config(self, samples: int) -> SamplingConfig | None:
+        """Return the settings for this number of samples per line; None without --sample.
+
+        Raises:
+            SettingsError: when a value is out of bounds.
+        """
+        return self.sampling(samples) if self.sample else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineOptions:
     """Choose what computes, and how fast."""
 
@@ -145,18 +157,34 @@ class EngineOptions:
     """native is compiled C++ for one model on a CPU; torch runs everything. auto selects native where it can."""
     precision: PrecisionName = "auto"
     """Precision of the native engine; auto selects its fastest, which `dragoman doctor` prints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationEngineOptions(EngineOptions):
+    """Choose what computes, and how fast."""
+
     shortlist: Flag = False
     """Use the shortlist that `dragoman shortlist` learned: faster, slightly worse (native engine)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchedEngineOptions(EngineOptions):
+class BatchedEngineOptions(TranslationEngineOptions):
     """Choose what computes, and how fast."""
 
     threads: OptionalCount = None
     """Number of threads of the native engine; by default one per available core."""
     batch_tokens: Count = DEFAULT_BATCH_TOKENS
     """Batch size: sentences x source length x beam size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationEngineOptions(EngineOptions):
+    """Choose what computes, and how fast."""
+
+    threads: OptionalCount = None
+    """Number of threads of the native engine; by default one per available core."""
+    context: OptionalCount = None
+    """Number of tokens that the model reads in sequence, or memory of a Transformer-XL; by default as in training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,3 +225,13 @@ def check_one_model(ensemble: tuple[Path, ...], option: str) -> None:
     """
     if ensemble:
         raise SettingsError(f"{option} works with one model, not with an ensemble: leave out {option} or --ensemble")
+
+
+def changed_options(options: object) -> list[str]:
+    """Return the names of the options in a group, such as --beam, whose values are not the defaults."""
+    assert is_dataclass(options)
+    return [
+        f"--{field.name.rstrip('_').replace('_', '-')}"
+        for field in fields(options)
+        if getattr(options, field.name) != field.default
+    ]

@@ -17,7 +17,7 @@ from dragoman.cli.examples import examples_text
 from dragoman.cli.train import Train
 from dragoman.comparison.studies import STUDIES
 from dragoman.evaluation.tasks import TASKS
-from dragoman.search.config import DEFAULT_BATCH_TOKENS, SamplingConfig, SearchConfig
+from dragoman.search.config import DEFAULT_BATCH_TOKENS, ContinuationConfig, SamplingConfig, SearchConfig
 
 VERB = {
     "train": ["train", "corpus.tsv", "--out", "model"],
@@ -93,11 +93,16 @@ def test_minutes_replace_the_budget_of_the_run_file(text: str, training: object,
     assert read.settings() == {"training": training}
 
 
-@pytest.mark.parametrize("verb", [["translate", "model"], ["evaluate", "model", "x.tsv"], ["score", "model", "x.tsv"]])
+@pytest.mark.parametrize(
+    "verb",
+    [["translate", "model"], ["generate", "model"], ["evaluate", "model", "x.tsv"], ["score", "model", "x.tsv"]],
+)
 def test_defaults_are_those_of_the_search_settings(verb: list[str]) -> None:
     defaults = {
         field.name: field.default for cls in (SearchConfig, SamplingConfig) for field in dataclasses.fields(cls)
     } | {"batch_tokens": DEFAULT_BATCH_TOKENS}
+    if verb[0] == "generate":
+        defaults |= {field.name: field.default for field in dataclasses.fields(ContinuationConfig)}
     options = options_of(cli.read_arguments(verb))
     shared = options.keys() & defaults.keys()
     assert "length_penalty" in shared
@@ -143,7 +148,8 @@ def test_help_without_a_verb_lists_the_verbs(arguments: list[str], capsys: pytes
     ("verb", "groups"),
     [
         ("translate", ["search", "sampling", "engine", "long-line", "output"]),
-        ("evaluate", ["metric", "search", "engine", "long-line", "output"]),
+        ("generate", ["output", "sampling", "search", "engine"]),
+        ("evaluate", ["metric", "search", "engine", "long-line", "window", "output"]),
         ("attention", ["page", "picture", "report"]),
         ("train", ["language", "run-file"]),
         ("compare", ["language", "run-file"]),
