@@ -5,6 +5,6 @@ from collections.abc import Mapping
 from dragoman.models.registry import Kind
 
 # Kind of the models of each task.
-KINDS: Mapping[str, Kind] = {"language": "language"}
+KINDS: Mapping[str, Kind] = {"language": "language", "masked": "encoder"}
 # Default architecture of each task.
-DEFAULT_ARCHITECTURES: Mapping[str, str] = {"language": "language"}
+DEFAULT_ARCHITECTURES: Mapping[str, str] = {"language": "language", "masked": "masked"}

@@ -101,7 +101,7 @@ The directory run/ is only needed to resume training. If it is included, run/run
 # Title of the card of a model of texts, and the command that uses the model.
 _TEXT_MODELS: dict[Kind, tuple[str, str]] = {
     "language": ("A language model", 'dragoman generate MODEL "The beginning of a text"'),
-    "encoder": ("An encoder of text", "dragoman embed MODEL text.txt"),
+    "encoder": ("An encoder of text", 'dragoman embed MODEL "A text"'),
 }
 
 

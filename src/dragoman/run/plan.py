@@ -11,10 +11,9 @@ from dragoman.errors import CorpusError, SettingsError, StorageError
 from dragoman.files import read_json_object, write_atomically
 from dragoman.models.config import ModelConfig
 from dragoman.models.registry import read_model_config
-from dragoman.models.tasks import KINDS
 from dragoman.run.common_config import CommonConfig
 from dragoman.run.config import RunConfig
-from dragoman.run.text_config import TextRunConfig
+from dragoman.run.text_config import CONFIGS
 from dragoman.settings import differences, from_mapping, to_mapping
 
 RUN_FORMAT = 3
@@ -112,7 +111,7 @@ def load_plan(run: Path) -> Plan:
         )
     if missing := [field.name for field in fields(Plan) if field.name not in mapping]:
         raise StorageError(f"{path} is damaged: missing {', '.join(missing)}")
-    cls = TextRunConfig if mapping["config"].get("task") in KINDS else RunConfig
+    cls = CONFIGS.get(mapping["config"].get("task"), RunConfig)
     config: CommonConfig = from_mapping(cls, mapping["config"], str(path), error=StorageError)
     model = read_model_config(config.architecture, mapping["model"], str(path))
     return Plan(**{**{field.name: mapping[field.name] for field in fields(Plan)}, "config": config, "model": model})

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
+from dragoman.data.masking import MaskingConfig
 from dragoman.data.texts import DocumentUnit
 from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig, TextModelConfig
@@ -81,6 +81,23 @@ class TextRunConfig(CommonConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MaskedRunConfig(TextRunConfig):
+    """Settings of the training of an encoder by masking: those of `TextRunConfig`, and the masks.
+
+    Attributes:
+        masking: Which tokens are predicted.
+    """
+
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+
+
+# Class of the settings of each task.
+CONFIGS: Mapping[str, type[TextRunConfig]] = {"language": TextRunConfig, "masked": MaskedRunConfig}
+# Number of epochs by default. An encoder learns from 15 % of the tokens of an epoch only.
+EPOCHS = {"language": 10, "masked": 40}
+
+
+@dataclass(frozen=True, kw_only=True)
 class UserTextSettings:
     """Settings of a run file, whose keys and types have been checked.
 
@@ -123,7 +140,7 @@ def read_text_settings(task: str, settings: Mapping[str, object]) -> UserTextSet
     Raises:
         SettingsError: for an unknown key, an unknown architecture, or a value of another type.
     """
-    run = read_partial(TextRunConfig, {key: value for key, value in settings.items() if key != "model"}, SOURCE)
+    run = read_partial(CONFIGS[task], {key: value for key, value in settings.items() if key != "model"}, SOURCE)
     architecture = run.get("architecture", DEFAULT_ARCHITECTURES[task])
     check_architecture(architecture, KINDS[task], task)
     return UserTextSettings(run=run, model=read_model_table(architecture, settings))
@@ -145,9 +162,9 @@ def resolve_text(task: str, user: UserTextSettings, characters: int, tokens: int
     accumulate = user.run.get("training.accumulate", TrainingConfig.accumulate)
     # Values below 1 are reported when the settings are complete.
     updates_per_epoch = tokens // max(1, batch_tokens * accumulate)
-    schedule, training = _budget_defaults(user, updates_per_epoch)
-    preset, vocabulary = _size_defaults(characters)
-    defaults = TextRunConfig(
+    schedule, training = _budget_defaults(user, EPOCHS[task] * updates_per_epoch)
+    preset, vocabulary = _size_defaults(task, characters)
+    defaults = CONFIGS[task](
         task=task,
         architecture=DEFAULT_ARCHITECTURES[task],
         preset=preset,
@@ -158,21 +175,22 @@ def resolve_text(task: str, user: UserTextSettings, characters: int, tokens: int
     return ResolvedTextRun(run=user.run.over(defaults), model=user.model)
 
 
-def _size_defaults(characters: int) -> tuple[Literal["nano", "mini"], VocabularyConfig]:
+def _size_defaults(task: str, characters: int) -> tuple[str, VocabularyConfig]:
     """Return preset and vocabulary for a text of this size."""
+    small, medium = {"language": ("nano", "mini"), "masked": ("mini", "small")}[task]
     if characters < 3_000_000:
-        return "nano", VocabularyConfig(vocabulary_size=1000)
+        return small, VocabularyConfig(vocabulary_size=1000)
     if characters < 50_000_000:
-        return "mini", VocabularyConfig(vocabulary_size=4000)
-    return "mini", VocabularyConfig(vocabulary_size=16_000)
+        return medium, VocabularyConfig(vocabulary_size=4000)
+    return medium, VocabularyConfig(vocabulary_size=16_000)
 
 
-def _budget_defaults(user: UserTextSettings, updates_per_epoch: int) -> tuple[ScheduleConfig, TrainingConfig]:
-    """Return schedule and training for the user's budget; without one, for a number of epochs."""
+def _budget_defaults(user: UserTextSettings, updates: int) -> tuple[ScheduleConfig, TrainingConfig]:
+    """Return schedule and training for the user's budget; without one, for about this number of updates."""
     schedule = ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.002)
     training = TrainingConfig(minutes=1, label_smoothing=0.0, best_by="loss", optimizer="muon", weight_decay=0.1)
     if user.run.has("training.minutes"):
         # The user's number of minutes replaces this one.
         return schedule, training
-    steps = user.run.get("training.steps", None) or max(1000, min(100_000, 10 * updates_per_epoch))
+    steps = user.run.get("training.steps", None) or max(1000, min(100_000, updates))
     return schedule, replace(training, minutes=None, steps=max(1, steps))

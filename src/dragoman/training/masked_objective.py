@@ -11,8 +11,7 @@ from torch import Tensor
 from dragoman.data.masking import MaskedBatch
 from dragoman.device import Precision
 from dragoman.models.masked import MaskedModel
-from dragoman.packing import dense
-from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.loss import summed_loss
 from dragoman.training.objective import Batches, BatchLoss
 from dragoman.training.validation import Validation
 
@@ -96,9 +95,7 @@ def masked_loss(model: MaskedModel, states: Float[Tensor, "N D"], batch: MaskedB
     # The bias of the projection becomes a column of its weight: [M, D] -> [M, D+1], [V, D] -> [V, D+1]
     rows = torch.cat((rows, rows.new_ones(len(rows), 1)), dim=1)
     weight = torch.cat((model.output.weight, model.output.bias.unsqueeze(1)), dim=1)
-    target = batch.targets.unsqueeze(0)
-    loss, _ = label_smoothed_loss(rows, dense(target), weight, target, smoothing=0.0)
-    return loss
+    return summed_loss(rows, weight, batch.targets, None, smoothing=0.0)
 
 
 @torch.inference_mode()

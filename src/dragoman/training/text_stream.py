@@ -28,12 +28,14 @@ class TextStream:
         batch_tokens: number of tokens in a batch, rounded down to whole windows, but at least one window. The last
             batch of an epoch may have fewer.
         seed: seed of offsets and order.
+        shifted: False: windows begin at the same tokens in every epoch, without an offset.
     """
 
     corpus: TokenStream
     context: int
     batch_tokens: int
     seed: int
+    shifted: bool = True
 
     def __post_init__(self) -> None:
         assert self.context >= 1
@@ -82,7 +84,7 @@ class TextStream:
         targets = len(self.corpus) - 1
         draw = generator(self.seed, epoch)
         # At least one window follows the offset.
-        offset = int(draw.integers(min(self._length, targets - self._length + 1)))
+        offset = int(draw.integers(min(self._length, targets - self._length + 1))) if self.shifted else 0
         starts = np.arange(offset, targets - self._length + 1, self._length)
         draw.shuffle(starts)
         return starts

@@ -46,11 +46,7 @@ def test_scores_of_spans() -> None:
     references = ["B-X I-X O B-Y".split(), "B-X".split(), "O O".split()]
     outputs = ["B-X I-X O O".split(), "B-Y".split(), "O B-X".split()]
     scores = span_scores(outputs, references)
-    assert (scores.precision, scores.recall, scores.f1) == (
-        pytest.approx(1 / 3),
-        pytest.approx(1 / 3),
-        pytest.approx(1 / 3),
-    )
+    assert [scores.precision, scores.recall, scores.f1] == pytest.approx([1 / 3, 1 / 3, 1 / 3])
     assert (scores.references, scores.outputs) == (3, 3)
     assert span_scores([["O"]], [["O"]]).f1 == 0
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from dragoman.errors import SettingsError
 from dragoman.run.tasks.language import Language
+from dragoman.run.tasks.masked import Masked
 from dragoman.run.tasks.task import Task
 from dragoman.run.tasks.translation import Translation
 
@@ -11,7 +12,8 @@ DEFAULT_TASK = "translation"
 # By the value of the setting `task` and of `dragoman train --task`.
 TASKS: Mapping[str, Task] = {
     DEFAULT_TASK: Translation(),
-    "language": Language("language"),
+    "language": Language(),
+    "masked": Masked(),
 }
 
 
