@@ -23,12 +23,12 @@ from typing import Any
 
 import plain_gpt
 import torch
-from dragoman.generation.generator import Generator
 
 from dragoman import __version__
 from dragoman.data.batching import Cursor
 from dragoman.data.token_stream import TokenStream
 from dragoman.device import select_precision, tune_cpu
+from dragoman.generation.generator import Generator
 from dragoman.models.config.language import LanguageConfig
 from dragoman.models.registry import build_language_model
 from dragoman.run.train import train
@@ -102,10 +102,6 @@ def generation_rate(generator: Generator, continuation: ContinuationConfig) -> f
 
 
 def compare_speed(arguments: argparse.Namespace) -> dict[str, object]:
-    from dragoman.generation.generator import Generator
-
-    from dragoman.search.config import ContinuationConfig
-
     training, _, vocabulary = characters(arguments.text)
     shape = plain_gpt.Shape(vocabulary, 4, 4, 128, CONTEXT)
     plain = plain_gpt.PlainTrainer(training, shape, ROWS, steps=2000)
