@@ -1,0 +1,195 @@
+"""Train a decoder-only model on whole documents and on documents cut to 512 tokens, and compare their summaries.
+
+    python benchmarks/long_inputs.py FOLDER [--minutes 30]
+    python benchmarks/long_inputs.py --memory
+
+FOLDER is the corpus of `benchmarks/long_inputs_corpus.py`, which is made if it does not exist: manual pages and README
+files to their short descriptions, split by source package. Both models have local and compressed attention in turn
+(preset "long") and train for half of the minutes. The test set is summarised by both; ROUGE is compared with that of
+the lead, the first words of the document. The last line is JSON and begins with the ratio of the ROUGE-L (f1) of the
+model that reads whole documents to that of the model that reads 512 tokens.
+
+With --memory, only the peak memory of training on one document of 10,000 tokens is measured, for full, and for local
+and compressed attention, each in a separate process.
+"""
+
+import argparse
+import json
+import multiprocessing
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from long_inputs_corpus import write
+
+from dragoman import Translator, __version__
+from dragoman.data.readers import Pair
+from dragoman.device import peak_memory, tune_cpu
+from dragoman.evaluation.references import References
+from dragoman.evaluation.rouge import METRICS, SummaryMetrics, compare_summaries, summary_metrics
+from dragoman.models.config.causal import AttentionPattern
+from dragoman.models.config.decoder_only import DecoderOnlyConfig
+from dragoman.models.registry import build_model, preset
+from dragoman.run import train
+from dragoman.search.config import SearchConfig
+from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from dragoman.training.loss import label_smoothed_loss
+
+WHOLE, CUT = 10_000, 512
+VOCABULARY = 4000
+# The models' tokenizers differ a little from the one that cuts the texts.
+LONGEST = WHOLE + WHOLE // 4
+PATTERNS: dict[str, tuple[AttentionPattern, ...]] = {
+    "full": ("full",),
+    "local and compressed": ("local", "compressed"),
+}
+
+
+def settings(minutes: float, batch_tokens: int) -> dict[str, Any]:
+    return {
+        "architecture": "decoder-only",
+        "preset": "long",
+        "tokenizer": {"vocabulary_size": VOCABULARY},
+        "data": {"max_length": LONGEST, "validation_pairs": 50},
+        "cleaning": {"max_characters": 0, "max_length_ratio": 0.0},
+        "batching": {"batch_tokens": batch_tokens},
+        "training": {"minutes": minutes, "validations": 4, "best_by": "loss"},
+    }
+
+
+def read(path: Path) -> list[Pair]:
+    return [Pair(*line.split("\t")) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def shortened(texts: Sequence[str], tokenizer: Tokenizer, tokens: int) -> list[str]:
+    """Return the texts with at most this number of tokens each."""
+    rows = tokenizer.encode_source(texts)
+    return tokenizer.decode_source([row[:tokens] for row in rows])
+
+
+def trained_summaries(
+    parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, minutes: float, batch_tokens: int
+) -> tuple[list[str], dict[str, float]]:
+    """Train on documents of at most this number of tokens; return the summaries of the test set and measurements."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part, pairs in parts.items():
+            sources = shortened([pair.source for pair in pairs], tokenizer, tokens)
+            lines = (f"{source}\t{pair.target}\n" for source, pair in zip(sources, pairs, strict=True))
+            (folder / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+        start = time.monotonic()
+        result = train(
+            [str(folder / "train.tsv")],
+            folder / "model",
+            validation=str(folder / "valid.tsv"),
+            settings=settings(minutes, batch_tokens),
+        )
+        seconds = time.monotonic() - start
+        translator = Translator.load(
+            folder / "model", device="cpu", max_source_tokens=LONGEST, max_line_characters=1 << 20, batch_tokens=LONGEST
+        )
+        search = SearchConfig(max_length_factor=0.0, max_length_offset=60)
+        test = [pair.source for pair in read(folder / "test.tsv")]
+        summaries = [translation.text for translation in translator.translate(test, search=search)]
+    return summaries, {"train_seconds": seconds, "validation_loss": result.best["loss"]}
+
+
+def f1(metrics: SummaryMetrics) -> dict[str, float]:
+    return {name: metrics.rouge[key].f1 for name, key in METRICS.items()}
+
+
+def training_memory(pattern: str, results: "multiprocessing.Queue[tuple[float, float]]") -> None:
+    """Put into `results` the peak memory in MB of two updates on 10,000 tokens, and the seconds of the second."""
+    tune_cpu()
+    torch.manual_seed(1)
+    config = preset("long", 8000, 8000, joint=True, architecture="decoder-only")
+    assert isinstance(config, DecoderOnlyConfig)
+    model = build_model(replace(config, attention_pattern=PATTERNS[pattern]))
+    optimizer = torch.optim.AdamW(model.parameters())
+    source, target = torch.randint(4, 8000, (1, WHOLE)), torch.randint(4, 8000, (1, 32))
+    masks = [torch.ones_like(side, dtype=torch.bool) for side in (source, target)]
+    seconds = 0.0
+    for _ in range(2):
+        start = time.perf_counter()
+        decoded = model(source, masks[0], target, masks[1])
+        loss, count = label_smoothed_loss(decoded.rows, decoded.layout, model.output.weight, target, 0.1)
+        (loss / count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds = time.perf_counter() - start
+    results.put((peak_memory() / 2**20, seconds))
+
+
+def measure_memory() -> dict[str, dict[str, float]]:
+    spawn = multiprocessing.get_context("spawn")
+    measured = {}
+    for pattern in PATTERNS:
+        results: multiprocessing.Queue[tuple[float, float]] = spawn.Queue()
+        process = spawn.Process(target=training_memory, args=(pattern, results), daemon=True)
+        process.start()
+        megabytes, seconds = results.get(timeout=600)
+        process.join()
+        measured[pattern] = {"megabytes": megabytes, "seconds": seconds}
+    return measured
+
+
+def compare(folder: Path, minutes: float, batch_tokens: int) -> dict[str, Any]:
+    if not (folder / "train.tsv").exists():
+        print(json.dumps(write(folder)))
+    parts = {part: read(folder / f"{part}.tsv") for part in ("train", "valid", "test")}
+    tokenizer = train_tokenizer(parts["train"], TokenizerConfig(vocabulary_size=VOCABULARY))
+    lengths = [len(row) for row in tokenizer.encode_source([pair.source for pair in parts["test"]])]
+    summaries, measured = {}, {}
+    for name, tokens in (("whole", WHOLE), ("cut", CUT)):
+        summaries[name], measured[name] = trained_summaries(parts, tokenizer, tokens, minutes / 2, batch_tokens)
+    references: list[References] = [(pair.target,) for pair in parts["test"]]
+    sources = [pair.source for pair in parts["test"]]
+    metrics = {name: summary_metrics(texts, references, sources, system=name) for name, texts in summaries.items()}
+    significance = compare_summaries(references, "cut", {"cut": summaries["cut"], "whole": summaries["whole"]})
+    for row in range(min(5, len(sources))):
+        print(
+            f"reference: {references[row][0]}\nwhole:     {summaries['whole'][row]}\ncut:       {summaries['cut'][row]}"
+        )
+    values = {name: f1(of) for name, of in metrics.items()}
+    lead = {name: metrics["whole"].lead[key].f1 for name, key in METRICS.items()}
+    print(f"\n{'ROUGE f1':>10}" + "".join(f"{name:>10}" for name in METRICS))
+    for name, row_values in {**values, "lead": lead}.items():
+        print(f"{name:>10}" + "".join(f"{value:10.2f}" for value in row_values.values()))
+    return {
+        "ratio": values["whole"]["ROUGE-L"] / max(values["cut"]["ROUGE-L"], 1e-9),
+        **values,
+        "lead": lead,
+        "significance": significance.to_json(),
+        "training": measured,
+        "test_documents": len(sources),
+        "test_documents_longer_than_512": sum(length > CUT for length in lengths),
+        "minutes": minutes,
+        "peak_megabytes": peak_memory() / 2**20,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of the corpus")
+    parser.add_argument("--minutes", type=float, default=30.0, help="minutes of training, both models together")
+    parser.add_argument("--batch-tokens", type=int, default=10_240, help="tokens of a batch")
+    parser.add_argument("--memory", action="store_true", help="measure the memory of training on 10,000 tokens only")
+    arguments = parser.parse_args()
+    if not arguments.memory and arguments.folder is None:
+        parser.error("give the folder of the corpus, or --memory")
+    print(f"dragoman {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
+    if arguments.memory:
+        measured = measure_memory()
+        ratio = measured["full"]["megabytes"] / measured["local and compressed"]["megabytes"]
+        print(json.dumps({"ratio": ratio, **measured}))
+    else:
+        print(json.dumps(compare(arguments.folder, arguments.minutes, arguments.batch_tokens)))
+
+
+if __name__ == "__main__":
+    main()
