@@ -40,7 +40,8 @@ from dragoman.layers.local_attention import LocalAttention
 from dragoman.packing import Padded
 
 LENGTHS = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
-# Lengths of the parts that measure attention. The formula written out would need about 13 GB at 16,384, and is not measured there.
+# Lengths of the parts that measure attention. The formula written out would need about 13 GB at 16,384, where it is not
+# measured.
 LONG_LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 LONGEST_NAIVE = 8192
 # Exponents are fitted from these lengths on; at shorter lengths, the overhead of calls and allocations dominates.
