@@ -17,6 +17,8 @@ LARGEST = {
     "layers": 250,
     "vocabulary": 1 << 24,
     "context": 1 << 17,
+    "segment": 1 << 17,
+    "memory": 1 << 17,
     "segments": 1 << 10,
     "block": 1 << 20,
     "compression": 1 << 10,
