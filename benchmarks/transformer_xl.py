@@ -205,13 +205,13 @@ def main() -> None:
         low, high = interval(by_memory[memory] - by_memory[model.memory])
         print(f"{memory:>6}  {mean:.4f}  {low:+.4f} to {high:+.4f}")
     print("\ncharacters per second, median (lowest to highest)")
-    print(f"{'context':>8}{'Transformer-XL':>30}{'sliding windows':>30}{'ratio':>10}")
+    print(f"{'context':>8}{'Transformer-XL':>34}{'sliding windows':>34}{'ratio':>10}")
     ratios = []
     for index, context in enumerate(CONTEXTS):
         cells = ""
         for by_context in measured.values():
             rates = by_context[index]
-            cells += f"{f'{statistics.median(rates):,.1f} ({min(rates):,.1f} to {max(rates):,.1f})':>30}"
+            cells += f"{f'{statistics.median(rates):,.1f} ({min(rates):,.1f} to {max(rates):,.1f})':>34}"
         ratios.append(medians["Transformer-XL"][index] / medians["sliding windows"][index])
         print(f"{context:>8,}{cells}{ratios[-1]:>10,.0f}")
     print(
