@@ -6,7 +6,7 @@ from dragoman.errors import ModelError
 from dragoman.models.config import Seq2SeqConfig
 from dragoman.models.description import ModelDescription, seq2seq_config, text_model_config
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.text.vocabulary import Vocabulary
+from dragoman.text.vocabulary import VOCABULARY_FILE, Vocabulary
 
 
 def load_tokenizer(directory: Path, description: ModelDescription, *, right_to_left: bool) -> Tokenizer:
@@ -27,9 +27,15 @@ def load_vocabulary(directory: Path, description: ModelDescription) -> Vocabular
     """Load the vocabulary of a model of texts.
 
     Raises:
-        ModelError: it is damaged, or not the one that the model was trained with; or the model translates.
+        ModelError: it is damaged, or not the one that the model was trained with; or the model was imported without
+            one, or translates.
     """
     model = text_model_config(description, directory)
+    if VOCABULARY_FILE not in (description.listed or {}) and not (directory / VOCABULARY_FILE).exists():
+        raise ModelError(
+            f"{directory} has no tokenizer, as after `dragoman import`: the model takes token ids, from Python "
+            "(dragoman.models.storage.load_language_model and load_encoder)"
+        )
     vocabulary = Vocabulary.load(directory, description.listed)
     _check_hash(directory, description, vocabulary.vocabulary_hash)
     _check_size(directory, "tokens", vocabulary.size, model.vocabulary)

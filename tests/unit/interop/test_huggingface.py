@@ -171,6 +171,14 @@ def test_settings_that_cannot_be_exported(tmp_path: Path, settings: dict[str, An
     assert not (tmp_path / "out").exists()
 
 
+def test_verbs_that_need_text_refuse_a_model_without_tokenizer(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import_model(folder, tmp_path / "out")
+    assert dragoman(monkeypatch, "embed", tmp_path / "out", "text") == 2
+    assert "has no tokenizer, as after `dragoman import`: the model takes token ids" in capsys.readouterr().err
+
+
 def test_nothing_is_overwritten(tmp_path: Path, folder: Path) -> None:
     for convert, source in ((import_model, folder), (export_model, tmp_path / "model")):
         with pytest.raises(StorageError, match="exists already"):
