@@ -104,7 +104,7 @@ def softmax_measurements(d_k: int, scale: float) -> tuple[float, float]:
     entropy = -(weights * weights.clamp_min(1e-38).log()).sum(dim=-1)
     (weights * torch.randn_like(weights)).sum().backward()
     assert logits.grad is not None
-    return float(entropy.mean()), float(logits.grad.norm(dim=-1).median())
+    return float(entropy.detach().mean()), float(logits.grad.norm(dim=-1).median())
 
 
 def write_pairs(folder: Path) -> tuple[Path, Path]:

@@ -46,6 +46,13 @@ def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
     return torch.randint(V, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
+def test_a_position_base_changes_the_distances() -> None:
+    text = tokens(2, 12)
+    assert not torch.allclose(model_of(position_base=50.0)(text).states, model_of()(text).states, atol=1e-3)
+    with pytest.raises(SettingsError, match="position_base must be at least 1"):
+        model_of(position_base=0.0)
+
+
 def read_in_pieces(model: TransformerXL, text: Tensor, pieces: list[int], memory: int | None = None) -> Tensor:
     state: DecoderState = model.start(len(text), memory)
     outputs = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman.errors import SettingsError
-from dragoman.models.config.checks import POSITION_BASE, check_size, check_sizes
+from dragoman.models.config.checks import POSITION_BASE, check_position_base, check_size, check_sizes
 from dragoman.models.config.layers import LayerConfig
 from dragoman.models.shapes import TensorShape, linear, text_vocabulary, within
 
@@ -66,6 +66,7 @@ class TransformerXLConfig:
     def __post_init__(self) -> None:
         check_sizes(self, ("vocabulary", "layers", "context", "segment"))
         check_size("memory", self.memory, least=0)
+        check_position_base(self.position_base, "sinusoidal")
         self.layer_config()
         if self.context % self.segment:
             raise SettingsError(
@@ -97,7 +98,6 @@ class TransformerXLConfig:
             norm_epsilon=self.norm_epsilon,
             activation=self.activation,
             positions="none",
-            position_base=self.position_base,
         )
 
     def shape(self) -> str:
