@@ -42,8 +42,8 @@ KEYS = 64
 PAIRS, CHUNK, QUERIES = 400_000, 20_000, 2_000
 SCALES = {"sqrt": "1/√d_k", "none": "no scale"}
 COLOURS = {"sqrt": "#0072B2", "none": "#D55E00"}
-# The largest number of digits of a pair that is trained on.
-LONGEST = 20
+# The largest number of digits of a pair, and the number of pairs to validate on.
+LONGEST, VALIDATION = 20, 200
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ def write_pairs(folder: Path) -> tuple[Path, Path]:
     """Write the short pairs of the corpus of digits to reverse; return the files for training and validation."""
     files = fetch("reverse", folder, 20_000)
     paths = []
-    for path in (files.train, files.valid):
+    for path, most in ((files.train, None), (files.valid, VALIDATION)):
         pairs = read_pairs(parse_corpus(str(path)))
         short = [pair for pair in pairs if len(pair.source.split()) <= LONGEST]
         paths.append(folder / path.name)
-        paths[-1].write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in short), encoding="utf-8")
+        paths[-1].write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in short[:most]), encoding="utf-8")
     return paths[0], paths[1]
 
 
@@ -186,8 +186,7 @@ def draw(
     gradient.set_yscale("log")
     draw_training(training, runs)
     gradient.set(title="Gradient through the softmax, median norm", ylabel="norm")
-    for axes in (gradient, training):
-        axes.yaxis.set_major_formatter("{x:g}")
+    gradient.yaxis.set_major_formatter("{x:g}")
     for axes in (variance, entropy, gradient):
         axes.set_xticks(WIDTHS, [str(width) for width in WIDTHS])
         axes.minorticks_off()
@@ -207,8 +206,9 @@ def draw_training(axes: Axes, runs: dict[str, list[Run]]) -> None:
     for scale, repeats in runs.items():
         for number, run in enumerate(repeats):
             label = SCALES[scale] if number == 0 else None
-            axes.semilogy(list(run.losses), list(run.losses.values()), "-", color=COLOURS[scale], label=label)
+            axes.plot(list(run.losses), list(run.losses.values()), "-", color=COLOURS[scale], label=label)
     axes.set(title="Reversing digits: validation loss of each seed", xlabel="update", ylabel="nats per token")
+    axes.set_ylim(bottom=0)
 
 
 def main() -> None:
@@ -266,7 +266,7 @@ def main() -> None:
         json.dumps(
             {
                 "ratio": losses["none"].median / losses["sqrt"].median,
-                "losses": {scale: spread.values for scale, spread in losses.items()},
+                "losses": {scale: [run.losses for run in repeats] for scale, repeats in runs.items()},
                 "exact": {scale: [run.exact for run in repeats] for scale, repeats in runs.items()},
                 "d_k": WIDTHS,
                 "variance": [[product.variance, product.margin] for product in products],

@@ -57,3 +57,14 @@ def test_each_group_of_equations_names_its_code() -> None:
     assert len(groups) > 20
     for group in groups:
         assert any(match["names"] for match in REFERENCE.finditer(group)), group.splitlines()[0]
+
+
+def test_quoted_code_is_that_of_the_named_file() -> None:
+    """A block of Python in the formulas contains lines of the file that the text before it names last."""
+    text = (REPOSITORY / "docs/formulas.md").read_text(encoding="utf-8")
+    blocks = list(re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
+    assert len(blocks) >= 4
+    for block in blocks:
+        *_, reference = REFERENCE.finditer(text[: block.start()])
+        lines = {line.strip() for line in located(reference["path"]).read_text(encoding="utf-8").splitlines()}
+        assert set(block[1].splitlines()) <= lines, reference["path"]
