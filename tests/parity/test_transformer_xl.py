@@ -25,11 +25,12 @@ def encoding(distance: int) -> Array:
     return np.array([np.cos(angle) if d % 2 else np.sin(angle) for d, angle in enumerate(angles)])
 
 
-def attention_output(weights: dict[str, Array], memory: Array, segment: Array) -> Array:
+def attention_output(weights: dict[str, Array], memory: Array, segment: Array, scale: float) -> Array:
     """Compute section 3.3 of the paper for one text: [T, D].
 
     A_ij = E_xi^T W_q^T W_{k,E} E_xj + E_xi^T W_q^T W_{k,R} R_{i-j} + u^T W_{k,E} E_xj + v^T W_{k,R} R_{i-j}, then a
-    softmax over j <= i of A_ij / √d_k, with i in the segment and j in [SG(memory) ∘ segment].
+    softmax over j <= i of A_ij times the scale (1/√d_k in the paper), with i in the segment and j in
+    [SG(memory) ∘ segment].
     """
     text = np.concatenate((memory, segment))
     outputs = []
@@ -38,13 +39,13 @@ def attention_output(weights: dict[str, Array], memory: Array, segment: Array) -
         for h in range(HEADS):
             rows = slice(h * K, (h + 1) * K)
             W_q, W_kE, W_kR = (weights[f"{name}.weight"][rows] for name in ("query", "key", "position"))
-            W_v = weights["value.weight"][h * D // HEADS : (h + 1) * D // HEADS]
+            W_v = np.split(weights["value.weight"], HEADS)[h]
             u, v = weights["biases.content"][h], weights["biases.position"][h]
             A = []
             for j in range(i + 1):
                 content, position = W_kE @ text[j], W_kR @ encoding(i - j)
                 a, b, c, d = W_q @ text[i] @ content, W_q @ text[i] @ position, u @ content, v @ position
-                A.append((a + b + c + d) / np.sqrt(K))
+                A.append((a + b + c + d) * scale)
             exponentials = np.exp(np.array(A) - max(A))
             heads.append(
                 sum(p * (W_v @ x) for p, x in zip(exponentials / exponentials.sum(), text[: i + 1], strict=True))
@@ -54,15 +55,18 @@ def attention_output(weights: dict[str, Array], memory: Array, segment: Array) -
 
 
 @pytest.mark.parametrize(("memory", "length"), [(0, 6), (7, 1), (4, 6), (3, 140)], ids=str)
-def test_attention(memory: int, length: int) -> None:
+@pytest.mark.parametrize(("d_v", "scale"), [(None, None), (2, 0.9)], ids=str)
+def test_attention(memory: int, length: int, d_v: int | None, scale: float | None) -> None:
     """Attention uses different code for short and for long texts; the parts of the score are those of the paper."""
     torch.manual_seed(memory)
-    attention = RelativeAttention(D, HEADS, SinusoidalDistances(D), ScoreBiases(HEADS, K), d_k=K).double()
+    distances, biases = SinusoidalDistances(D), ScoreBiases(HEADS, K)
+    attention = RelativeAttention(D, HEADS, distances, biases, d_k=K, d_v=d_v, scale=scale).double()
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     earlier, segment = random(2, memory, D), random(2, length, D, seed=1)
     actual = attention(segment, torch.cat((earlier, segment), dim=1), CAUSAL_MASK)
     weights = {name: parameter.detach().numpy() for name, parameter in attention.named_parameters()}
-    expected = [attention_output(weights, *rows) for rows in zip(earlier.numpy(), segment.numpy(), strict=True)]
+    factor = K**-0.5 if scale is None else scale
+    expected = [attention_output(weights, *rows, factor) for rows in zip(earlier.numpy(), segment.numpy(), strict=True)]
     # The table of sinusoids is computed in float64 and stored in float32.
     np.testing.assert_allclose(actual.detach().numpy(), np.array(expected), rtol=1e-6, atol=1e-6)

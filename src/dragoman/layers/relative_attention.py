@@ -93,6 +93,8 @@ class RelativeAttention(MultiHeadAttention):
         distances: the encodings R, which all layers can share.
         biases: u and v, which all layers can share.
         d_k: width of a head's queries and keys; None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        scale: factor of the scores; None for 1/√d_k.
         dropout: probability of dropping an attention weight in training.
         bias: True if the projections of queries, keys, values and outputs have biases.
 
@@ -113,10 +115,12 @@ class RelativeAttention(MultiHeadAttention):
         biases: ScoreBiases,
         *,
         d_k: int | None = None,
+        d_v: int | None = None,
+        scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = False,
     ) -> None:
-        super().__init__(d_model, heads, d_k=d_k, dropout=dropout, bias=bias)
+        super().__init__(d_model, heads, d_k=d_k, d_v=d_v, scale=scale, dropout=dropout, bias=bias)
         self.position = nn.Linear(d_model, self.key.out_features, bias=False)
         self.distances = distances
         self.biases = biases
@@ -165,7 +169,8 @@ class RelativeAttention(MultiHeadAttention):
         # [H, K] -> [H, 1, K]; in the type of the query, which may be autocast's
         u, v = (bias.to(query.dtype).unsqueeze(1) for bias in (self.biases.content, self.biases.position))
         # [B, H, T, K] x [H, K, R] -> [B, H, T, R] -> [B, H, T, S]: terms (b) and (d)
-        products = ((query + v) * query.shape[-1] ** -0.5) @ encodings.transpose(1, 2)
+        scale = query.shape[-1] ** -0.5 if self.core.scale is None else self.core.scale
+        products = ((query + v) * scale) @ encodings.transpose(1, 2)
         terms_b_and_d = relative_shift(products, key.shape[2])
         # Terms (a) and (c) are the product of query and key.
         heads = self.core(query + u, key, value, mask, self.dropout if self.training else 0.0, terms_b_and_d)

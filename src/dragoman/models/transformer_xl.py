@@ -15,6 +15,7 @@ from dragoman.layers.key_value_cache import KeyValueCache
 from dragoman.layers.positions import SinusoidalDistances
 from dragoman.layers.relative_attention import RelativeAttention, ScoreBiases
 from dragoman.layers.segment_layer import SegmentLayer, last_positions
+from dragoman.models.config import attention_factor
 from dragoman.models.config.layers import LayerConfig
 from dragoman.models.config.transformer_xl import TransformerXLConfig
 from dragoman.models.embedding import Embedding
@@ -216,7 +217,14 @@ def build_transformer_xl(config: TransformerXLConfig) -> TransformerXL:
 
 def _layer(config: LayerConfig, distances: SinusoidalDistances, biases: ScoreBiases) -> SegmentLayer:
     attention = RelativeAttention(
-        config.d_model, config.heads, distances, biases, d_k=config.d_k, dropout=config.attention_dropout
+        config.d_model,
+        config.heads,
+        distances,
+        biases,
+        d_k=config.d_k,
+        d_v=config.d_v,
+        scale=attention_factor(config.attention_scale),
+        dropout=config.attention_dropout,
     )
     return SegmentLayer(attention, build_feed_forward(config), build_residual(config), build_residual(config))
 

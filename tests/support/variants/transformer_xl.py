@@ -15,6 +15,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "pre-norm, biases of each layer": {"norm_placement": "pre", "score_biases": "layer", "segment": 2, "memory": 20},
     "no memory, untied": {"segment": 24, "context": 24, "memory": 0, "tied_embeddings": False, "d_k": 5},
     "rms, swiglu": {"norm": "rms", "activation": "swiglu", "norm_placement": "pre"},
+    "free constants": {"heads": 5, "d_k": 4, "d_v": 3, "attention_scale": 0.7, "position_base": 50.0},
 }
 
 VARIANTS = {name: replace(_DEFAULT, **choices) for name, choices in _CHOICES.items()}

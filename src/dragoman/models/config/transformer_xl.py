@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman.errors import SettingsError
+from dragoman.models.config import AttentionScale
 from dragoman.models.config.checks import POSITION_BASE, check_position_base, check_size, check_sizes
 from dragoman.models.config.layers import LayerConfig
 from dragoman.models.shapes import TensorShape, linear, text_vocabulary, within
@@ -24,9 +25,11 @@ class TransformerXLConfig:
         score_biases: "shared": all layers have the same vectors u and v, as in the paper and in its PyTorch code;
             "layer": each layer has its own (`untie_r` in the paper's TensorFlow code).
         d_model: width of embeddings and layers.
-        heads: number of heads; divides d_model. The values of a head have width d_model / heads.
+        heads: number of heads; divides d_model, unless both d_k and d_v are set.
         d_ff: width of the hidden layer of the feed-forward network.
         d_k: width of a head's queries and keys; None for d_model / heads.
+        d_v: width of a head's values; None for d_model / heads.
+        attention_scale: factor of the attention scores: "sqrt" for 1/√d_k as in the paper, "none" for 1, or a number.
         dropout: probability of dropping an element of sub-layer outputs and embeddings.
         attention_dropout: probability of dropping an attention weight.
         activation_dropout: probability of dropping an element inside the feed-forward network.
@@ -53,6 +56,8 @@ class TransformerXLConfig:
     heads: int = 6
     d_ff: int = 1536
     d_k: int | None = None
+    d_v: int | None = None
+    attention_scale: AttentionScale = "sqrt"
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
@@ -90,6 +95,8 @@ class TransformerXLConfig:
             heads=self.heads,
             d_ff=self.d_ff,
             d_k=self.d_k,
+            d_v=self.d_v,
+            attention_scale=self.attention_scale,
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
             activation_dropout=self.activation_dropout,
