@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 from pathlib import Path
 
@@ -68,6 +69,16 @@ def test_a_prompt_on_standard_input_and_a_reader_that_ends_early(models: Path) -
         errors = process.stderr.read()
         assert process.wait(timeout=60) == 0
     assert errors == b"dragoman: the prompt is not valid UTF-8; undecodable bytes were replaced by U+FFFD\n"
+
+
+def test_an_interrupt_ends_the_text(models: Path) -> None:
+    command = dragoman_process("generate", models / "recurrent", "O", "--max-tokens", "1000000")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (128 + signal.SIGINT, b"")
 
 
 @pytest.mark.parametrize(
