@@ -60,7 +60,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "heads": 12,
         "d_ff": 3072,
         "context": 1024,
-        "activation": "gelu_tanh",
         "positions": "learned",
         "attention_bias": True,
     },
