@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.search.config import MAX_OUTPUT_LENGTH, SearchConfig
+from tests.support.native_language import write_language_model
 from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, search_inputs, write_model
 
 pytestmark = pytest.mark.skipif(not BUILDS, reason=NOT_INSTALLED)
@@ -61,6 +62,42 @@ def test_the_interpreter_shuts_down_while_a_daemon_thread_searches_or_loads(tmp_
     for delay in (0.0, 0.02, 0.1, 0.2):
         code = f"[threading.Thread(target={target}, daemon=True).start() for _ in range(3)]; time.sleep({delay})"
         run(tmp_path, code)
+
+
+LANGUAGE_PROGRAM = """
+import sys, threading, time
+from pathlib import Path
+import numpy as np
+from dragoman.models.description import load_description
+from dragoman.native import builds
+from dragoman.native.language_backend import NativeLanguageModel
+
+directory = Path(sys.argv[1])
+model = NativeLanguageModel(directory, load_description(directory).model, builds()[0], "int8", threads=1)
+# A brief call runs in the calling thread, a long one in a thread of its own.
+texts = [np.full((1, length), 5) for length in (1, 2000)]
+
+
+def read(tokens):
+    while True:
+        try:
+            model.read(tokens, model.start(1))
+        except RuntimeError as error:
+            print(error)
+
+
+[threading.Thread(target=read, args=(tokens,), daemon=True).start() for tokens in texts]
+time.sleep(0.1)
+"""
+
+
+def test_the_interpreter_shuts_down_while_a_daemon_thread_runs_a_language_model(tmp_path: Path) -> None:
+    write_language_model(tmp_path, {"d_model": 128, "d_ff": 512})
+    process = subprocess.run(
+        [sys.executable, "-c", LANGUAGE_PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    assert "terminate" not in process.stderr
 
 
 def test_a_search_after_the_shutdown_is_refused(tmp_path: Path) -> None:
