@@ -52,6 +52,10 @@ class Group:
         if set(line) == {"─"}:
             self.introduction = " ".join(name for name, _ in self.arguments)
             self.arguments = []
+        elif self.arguments and self.arguments[-1][0].count("{") > self.arguments[-1][0].count("}"):
+            # A list of choices that is longer than a line.
+            name, description = self.arguments[-1]
+            self.arguments[-1] = (name + line.strip(), description)
         elif line.startswith(" ") and self.arguments:
             name, description = self.arguments[-1]
             self.arguments[-1] = (name, f"{description} {line.strip()}".strip())
