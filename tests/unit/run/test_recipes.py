@@ -10,6 +10,7 @@ from dragoman import cli
 from dragoman.cli.evaluate import Evaluate
 from dragoman.cli.train import Train
 from dragoman.run.config import read_settings, resolve_without_corpus
+from dragoman.run.tasks.table import DEFAULT_TASK, task_named
 from dragoman.settings import load_toml
 from tests.support.paths import REPOSITORY
 
@@ -31,7 +32,8 @@ def commands(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_is_accepted_and_states_a_result(path: Path) -> None:
-    resolve_without_corpus(read_settings(load_toml(path)))
+    settings = load_toml(path)
+    task_named(settings.get("task", DEFAULT_TASK)).check_settings(settings)
     assert re.search(r"^ Reached: ", header(path), flags=re.MULTILINE)
 
 

@@ -1,7 +1,7 @@
 """What the tasks on running text share: a model of texts is trained on windows of a text."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,12 +68,17 @@ class RunningText(Task):
         """See `Task.files`."""
         return [file.path for file in find_texts(corpora)]
 
+    def check_settings(self, settings: Mapping[str, Any]) -> TextRunConfig:
+        """See `Task.check_settings`."""
+        checked = resolve_text(self.name, read_text_settings(self.name, settings), characters=0, tokens=0)
+        self.check(checked.run, checked.model_config(vocabulary=1000))
+        return checked.run
+
     def prepare(self, request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:
         """See `Task.prepare`."""
         user = read_text_settings(self.name, request["settings"])
-        checked = resolve_text(self.name, user, characters=0, tokens=0)
-        self.check(checked.run, checked.model_config(vocabulary=1000))
-        source = TextSource.read(request["corpora"], request["validation"], checked.run.data, run, console)
+        checked = self.check_settings(request["settings"])
+        source = TextSource.read(request["corpora"], request["validation"], checked.data, run, console)
         config = resolve_text(self.name, user, source.characters, tokens=0).run
         with console.status("learning the vocabulary"):
             vocabulary = source.learn_vocabulary(config.tokenizer)

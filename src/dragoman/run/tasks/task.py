@@ -10,6 +10,7 @@ from rich.console import Console
 
 from dragoman.device import Precision
 from dragoman.models.description import ModelDescription
+from dragoman.run.common_config import CommonConfig
 from dragoman.run.plan import Plan
 from dragoman.training.objective import Objective
 from dragoman.training.validation import Validation
@@ -41,6 +42,14 @@ class Task(ABC):
 
         Raises:
             CorpusError: for a corpus in an unknown format.
+        """
+
+    @abstractmethod
+    def check_settings(self, settings: Mapping[str, Any]) -> CommonConfig:
+        """Return the run that the settings of a run file describe, with defaults as for an empty corpus.
+
+        Raises:
+            SettingsError: for an invalid setting.
         """
 
     @abstractmethod

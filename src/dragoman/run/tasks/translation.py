@@ -1,6 +1,6 @@
 """The task translation: a sequence-to-sequence model is trained on pairs of source and target."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,14 @@ class Translation(Task):
         """See `Task.files`."""
         return [path for corpus in corpora for path in parse_corpus(corpus).paths]
 
+    def check_settings(self, settings: Mapping[str, Any]) -> RunConfig:
+        """See `Task.check_settings`."""
+        return resolve_without_corpus(read_settings(settings))
+
     def prepare(self, request: dict[str, Any], out: Path, run: Path, console: Console) -> Plan:
         """See `Task.prepare`."""
         user = read_settings(request["settings"])
-        checked = resolve_without_corpus(user)
+        checked = self.check_settings(request["settings"])
         text = write_clean_text(
             request["corpora"], request["validation"], checked.cleaning, checked.data, run / "text", console
         )
