@@ -12,8 +12,10 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.packing import Layout
 
-# Rows of logits that are in memory at the same time on a CPU: in the type of the states, and converted to float32.
-CPU_BLOCK, CPU_FLOAT32_BLOCK = 1024, 64
+# Rows of logits that are in memory at the same time on a CPU, in the type of the states.
+CPU_BLOCK = 1024
+# Logits that are converted to float32 at the same time on a CPU, and the smallest number of rows of them.
+CPU_FLOAT32_LOGITS, CPU_FLOAT32_ROWS = 2**18, 64
 # Rows of logits that are in memory at the same time on a GPU, where few large kernels are faster.
 GPU_BLOCK = 4096
 
@@ -161,7 +163,8 @@ def projected_on_cpu(
     projection = weight.to(rows.dtype)
     total = torch.zeros((), dtype=torch.float32, device=rows.device)
     buffer = rows.new_empty(min(CPU_BLOCK, len(rows)), vocabulary)
-    float32_buffer = rows.new_empty(min(CPU_FLOAT32_BLOCK, len(rows)), vocabulary, dtype=torch.float32)
+    float32_rows = max(CPU_FLOAT32_ROWS, CPU_FLOAT32_LOGITS // vocabulary)
+    float32_buffer = rows.new_empty(min(float32_rows, len(rows)), vocabulary, dtype=torch.float32)
     rows_gradient = torch.empty_like(rows)
     weight_gradient = torch.zeros_like(weight)
     for start in range(0, len(rows), CPU_BLOCK):
@@ -170,7 +173,7 @@ def projected_on_cpu(
         logits = torch.mm(block, projection.t(), out=buffer[: len(block)])
         references = target[start : start + CPU_BLOCK].unsqueeze(1)
         for part, reference in zip(
-            logits[: len(references)].split(CPU_FLOAT32_BLOCK), references.split(CPU_FLOAT32_BLOCK), strict=True
+            logits[: len(references)].split(float32_rows), references.split(float32_rows), strict=True
         ):
             total += _loss_and_difference(float32_buffer[: len(part)].copy_(part), reference, smoothing)
             if training:

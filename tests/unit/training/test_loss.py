@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dragoman.packing import Padded
 from dragoman.training import loss
-from dragoman.training.loss import CPU_FLOAT32_BLOCK, naive_loss
+from dragoman.training.loss import CPU_FLOAT32_ROWS, naive_loss
 from tests.support.loss import loss_of_states
 
 B, D, V = 3, 12, 23
@@ -84,8 +84,14 @@ def test_known_values() -> None:
     assert float(total) == pytest.approx(4 * 1200, rel=1e-6)
 
 
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have as few rows in a block as with a large vocabulary."""
+    monkeypatch.setattr(loss, "CPU_FLOAT32_LOGITS", 1)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("length", [1, 9, CPU_FLOAT32_BLOCK // B + 1, CPU_FLOAT32_BLOCK])
+@pytest.mark.parametrize("length", [1, 9, CPU_FLOAT32_ROWS // B + 1, CPU_FLOAT32_ROWS])
 def test_the_loss_in_blocks_equals_naive_loss(smoothing: float, length: int) -> None:
     """Less than one block, just over one, and three; the gradient includes the factor that `backward` receives."""
     inputs = case(length, share=1.0 if length != 9 else 0.7)
@@ -101,7 +107,7 @@ def test_the_loss_in_blocks_equals_naive_loss(smoothing: float, length: int) -> 
 def test_the_size_of_a_block_does_not_matter(rows: int) -> None:
     inputs = case(9)
     expected = gradients(True, *inputs, 0.1, 1.0)
-    with patch.object(loss, "CPU_FLOAT32_BLOCK", rows):
+    with patch.object(loss, "CPU_FLOAT32_ROWS", rows):
         torch.testing.assert_close(gradients(True, *inputs, 0.1, 1.0), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -138,7 +144,7 @@ def test_losses_and_counts_of_two_parts_add_up_to_those_of_the_batch() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_of_bf16_states_is_close(smoothing: float) -> None:
     """Sums are in float32: a sum of this many rows in bf16 would lose precision."""
-    states, weight, target, real = case(CPU_FLOAT32_BLOCK, share=1.0)
+    states, weight, target, real = case(CPU_FLOAT32_ROWS, share=1.0)
     expected = gradients(False, states, weight, target, real, smoothing, 1.0)
     result = gradients(True, states.bfloat16(), weight, target, real, smoothing, 1.0)
     assert result[0].dtype == torch.float32
@@ -151,7 +157,7 @@ def test_the_loss_of_bf16_states_is_close(smoothing: float) -> None:
 
 def test_under_autocast_the_projection_is_in_bf16() -> None:
     """As in a linear layer: inputs and gradients are float32, products are in bf16."""
-    inputs = case(CPU_FLOAT32_BLOCK)
+    inputs = case(CPU_FLOAT32_ROWS)
     with torch.autocast("cpu", torch.bfloat16):
         result = gradients(True, *inputs, 0.1, 1.0)
     # Equal to the result of bf16 states, bit for bit.
