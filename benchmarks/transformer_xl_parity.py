@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.models.deprecated.transfo_xl import TransfoXLConfig, TransfoXLModel
 
 from dragoman.models.config.transformer_xl import TransformerXLConfig
@@ -85,14 +85,23 @@ def model_of(peer: TransfoXLModel, *, segment: int, memory: int, untied: bool, p
             attention.position.weight.copy_(their_attention.r_net.weight[:, features])
             attention.biases.content.copy_(their_attention.r_w_bias)
             attention.biases.position.copy_(their_attention.r_r_bias)
-            ours.feed_forward.inner.load_state_dict(theirs.pos_ff.CoreNet[0].state_dict())
-            ours.feed_forward.outer.load_state_dict(theirs.pos_ff.CoreNet[3].state_dict())
-            ours.attention_residual.norm.load_state_dict(their_attention.layer_norm.state_dict())
-            ours.feed_forward_residual.norm.load_state_dict(theirs.pos_ff.layer_norm.state_dict())
+            copy_weights(theirs.pos_ff.CoreNet[0], ours.feed_forward.inner)
+            copy_weights(theirs.pos_ff.CoreNet[3], ours.feed_forward.outer)
+            copy_weights(their_attention.layer_norm, ours.attention_residual.norm)
+            copy_weights(theirs.pos_ff.layer_norm, ours.feed_forward_residual.norm)
         if model.final_norm is not None:
             # Their pre-norm model has no norm after the last layer.
             model.final_norm = None
     return model
+
+
+def copy_weights(source: Any, destination: Any) -> None:
+    destination.load_state_dict(source.state_dict())
+
+
+def gradient(parameter: nn.Parameter) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
 
 
 def their_states(peer: TransfoXLModel, tokens: Tensor, segment: int) -> Tensor:
@@ -126,9 +135,9 @@ def compare(*, segment: int, memory: int, untied: bool, pre_norm: bool) -> dict[
         attention = ours.self_attention
         projections = [attention.query, attention.key, attention.value]
         gradients.append(
-            (torch.cat([linear.weight.grad for linear in projections]), theirs.dec_attn.qkv_net.weight.grad)
+            (torch.cat([gradient(linear.weight) for linear in projections]), gradient(theirs.dec_attn.qkv_net.weight))
         )
-        gradients.append((attention.output.weight.grad, theirs.dec_attn.o_net.weight.grad))
+        gradients.append((gradient(attention.output.weight), gradient(theirs.dec_attn.o_net.weight)))
     return {
         "segment": segment,
         "memory": memory,
