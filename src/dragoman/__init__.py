@@ -13,10 +13,11 @@ from dragoman.version import __version__
 if TYPE_CHECKING:
     from dragoman.generation.generator import Generator
     from dragoman.representation.embedder import Embedder
+    from dragoman.representation.labeller import Labeller
     from dragoman.run.train import train
     from dragoman.translation.translator import Translator
 
-__all__ = ["Embedder", "Generator", "Translator", "__version__", "train"]
+__all__ = ["Embedder", "Generator", "Labeller", "Translator", "__version__", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +26,10 @@ def __getattr__(name: str) -> Any:
         from dragoman.representation.embedder import Embedder
 
         return Embedder
+    if name == "Labeller":
+        from dragoman.representation.labeller import Labeller
+
+        return Labeller
     if name == "Translator":
         from dragoman.translation.translator import Translator
 

@@ -11,6 +11,7 @@ from dragoman.cli import VERBS, read_arguments
 from dragoman.cli.compare import Compare
 from dragoman.cli.train import Train
 from dragoman.run.config import read_settings
+from dragoman.run.labelled_config import LABELLED_CONFIGS, read_labelled_settings
 from dragoman.run.tasks.table import DEFAULT_TASK
 from dragoman.run.text_config import read_text_settings
 from tests.support.number_words import split_numbers
@@ -73,10 +74,15 @@ def test_commands_are_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         except SystemExit:
             pytest.fail(f"{name}: dragoman {shlex.join(arguments)}")
         settings = verb.settings() if isinstance(verb, Train | Compare) else None
-        if settings is not None and settings.get("task", DEFAULT_TASK) == DEFAULT_TASK:
+        if settings is None:
+            continue
+        task = settings.get("task", DEFAULT_TASK)
+        if task == DEFAULT_TASK:
             read_settings(settings)
-        elif settings is not None:
-            read_text_settings(settings["task"], settings)
+        elif task in LABELLED_CONFIGS:
+            read_labelled_settings(task, settings)
+        else:
+            read_text_settings(task, settings)
 
 
 def test_commands_are_found() -> None:

@@ -81,7 +81,9 @@ class EvaluateOutputOptions:
     examples: Count = 0
     """Number of sentences to print with reference and translation."""
     output: OptionalFile = None
-    """Write the translations to this file, one line per line of the test set."""
+    """Write the translations, or the labels, to this file, one line per line of the test set."""
+    confusion: OptionalFile = None
+    """Draw the confusion of labels to this file (.png or .svg); for a classifier or a tagger."""
     json: Flag = False
     """Print JSON instead of a table."""
 
@@ -104,7 +106,8 @@ class Evaluate:
         Positional[str],
         arg(
             metavar="CORPUS",
-            help=f"Sentence pairs: {CORPUS_FORMATS}. For a language model: text, a folder, or x.jsonl (key text).",
+            help=f"Sentence pairs: {CORPUS_FORMATS}. For a language model: text, a folder, or x.jsonl (key text). "
+            "For a classifier: a text, a tab and its label on each line; for a tagger: a word, a tab and its tag.",
         ),
     ]
     ensemble: Ensemble = ()
@@ -120,8 +123,13 @@ class Evaluate:
         from dragoman.models.description import load_description
         from dragoman.models.registry import kind_of
 
-        if kind_of(load_description(self.model).model) == "language":
+        kind = kind_of(load_description(self.model).model)
+        if kind not in ("classifier", "tagger") and self.output.confusion is not None:
+            raise SettingsError("--confusion: available for classifiers and taggers only")
+        if kind == "language":
             self._evaluate_language_model()
+        elif kind in ("classifier", "tagger"):
+            self._evaluate_labels()
         else:
             self._evaluate_translator()
 
@@ -149,6 +157,32 @@ class Evaluate:
             precision=self.engine.precision,
             context=self.window.context,
             stride=self.window.stride,
+            json_output=self.output.json,
+        )
+
+    def _evaluate_labels(self) -> None:
+        """Label the test set, and print the metrics."""
+        from dragoman.cli.evaluate_labels import evaluate_labels
+
+        changed = [
+            *changed_options(self.metric),
+            *changed_options(self.search),
+            *changed_options(self.long_line),
+            *changed_options(self.window),
+            *(name for name in changed_options(self.output) if name == "--examples"),
+            *(name for name in changed_options(self.engine) if name != "--device"),
+            *(["--ensemble"] if self.ensemble else []),
+        ]
+        if changed:
+            raise SettingsError(
+                f"{', '.join(changed)}: not available for classifiers and taggers, and {printable(self.model)} is one"
+            )
+        evaluate_labels(
+            self.model,
+            self.test,
+            device=self.engine.device,
+            confusion=self.output.confusion,
+            output=self.output.output,
             json_output=self.output.json,
         )
 

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from tyro.conf import arg
@@ -34,9 +35,13 @@ class Train:
     minutes: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
     """Training time; the learning rate schedule is fitted to it. By default training ends by number of updates."""
     task: Annotated[str | None, one_of(tasks()), arg(help_behavior_hint="")] = None
-    """What the model is trained for; translation by default. Other tasks take texts: files, folders, or X.jsonl."""
+    """What the model is trained for; translation by default. language and masked take texts: files, folders, or
+    X.jsonl; classify takes lines of a text, a tab and its label; tag takes lines of a word, a tab and its tag, with
+    empty lines between sentences."""
     model: Annotated[str | None, one_of(architectures()), arg(help_behavior_hint="")] = None
     """Architecture; transformer by default, or the default of the task."""
+    from_: Annotated[Path | None, arg(name="from", metavar="MODEL", help_behavior_hint="")] = None
+    """Encoder (of --task masked) that a classifier or a tagger begins with; by default its weights are random."""
     preset: Annotated[str | None, one_of(presets()), arg(help_behavior_hint="")] = None
     """Size of the model; selected by the size of the corpus by default."""
     language: LanguageOptions = LanguageOptions()
@@ -51,6 +56,7 @@ class Train:
             "task": self.task,
             "architecture": self.model,
             "preset": self.preset,
+            "from_model": None if self.from_ is None else str(self.from_),
             "source_language": self.language.source_language,
             "target_language": self.language.target_language,
         }

@@ -88,7 +88,9 @@ def seq2seq_config(description: ModelDescription, where: Path) -> Seq2SeqConfig:
         return description.model
     advice = {
         "language": "is a language model: use dragoman generate, evaluate or embed",
-        "encoder": "is an encoder of text: use dragoman evaluate or embed",
+        "encoder": "is an encoder of text: use dragoman embed",
+        "classifier": "is a classifier: use dragoman evaluate or embed",
+        "tagger": "is a tagger: use dragoman evaluate or embed",
     }
     raise ModelError(f"{where} {advice[kind_of(description.model)]}")
 

@@ -13,12 +13,14 @@ from dragoman.models.config import (
     ModelConfig,
     Seq2SeqConfig,
     TextModelConfig,
+    classifier,
     convolutional,
     decoder_only,
     language,
     masked,
     recurrent,
     recurrent_language,
+    tagger,
     transformer,
     transformer_xl,
     universal,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from dragoman.models.text_encoder import TextEncoder
 
 # What a model does: translate a source into a target, continue a text, or represent the tokens of a text.
-Kind = Literal["seq2seq", "language", "encoder"]
+Kind = Literal["seq2seq", "language", "encoder", "classifier", "tagger"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ _TABLE: tuple[tuple[str, Kind, type[Any], Mapping[str, Mapping[str, Any]]], ...]
     ("recurrent-language", "language", recurrent_language.RecurrentLanguageConfig, recurrent_language.PRESETS),
     ("transformer-xl", "language", transformer_xl.TransformerXLConfig, transformer_xl.PRESETS),
     ("masked", "encoder", masked.MaskedConfig, masked.PRESETS),
+    ("classifier", "classifier", classifier.ClassifierConfig, classifier.PRESETS),
+    ("tagger", "tagger", tagger.TaggerConfig, tagger.PRESETS),
 )
 # The keys are the names used in config.json, in run files and by `dragoman train --model`.
 ARCHITECTURES: dict[str, Architecture] = {

@@ -17,8 +17,16 @@ from dragoman.models.description import (
     seq2seq_config,
     text_model_config,
 )
+from dragoman.models.labelled_model import LabelledModel
 from dragoman.models.language_model import LanguageModel
-from dragoman.models.registry import build_encoder, build_language_model, build_model, kind_of
+from dragoman.models.registry import (
+    architecture_of,
+    build_any,
+    build_encoder,
+    build_language_model,
+    build_model,
+    kind_of,
+)
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.text_encoder import TextEncoder
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
@@ -127,9 +135,27 @@ def load_encoder(directory: Path) -> TextEncoder:
     """
     config = text_model_config(load_description(directory), directory)
     if kind_of(config) != "encoder":
-        raise ModelError(f"{directory} is a language model, not an encoder of text: use dragoman generate or evaluate")
+        raise ModelError(f"{directory} is not an encoder of text: its architecture is {architecture_of(config)}")
     with _checked_weights(directory, config) as read_weights:
         return read_weights(build_encoder(config))
+
+
+def load_labelled_model(directory: Path) -> LabelledModel:
+    """Load the classifier or tagger of a model directory, in evaluation mode on the CPU.
+
+    Use `dragoman.Labeller.load` to label text; this function returns the torch module.
+
+    Raises:
+        ModelError: a file is missing or damaged, the two files do not belong together, or the model is of another kind.
+        FloatingPointError: weights are not finite, or too large.
+    """
+    config = text_model_config(load_description(directory), directory)
+    if kind_of(config) not in ("classifier", "tagger"):
+        raise ModelError(f"{directory} is neither a classifier nor a tagger")
+    with _checked_weights(directory, config) as read_weights:
+        model = build_any(config)
+        assert isinstance(model, LabelledModel)
+        return read_weights(model)
 
 
 class _ReadWeights(Protocol):

@@ -11,7 +11,7 @@ from dragoman.device import select_device
 from dragoman.models.config import ModelConfig
 from dragoman.models.description import load_description
 from dragoman.models.registry import Kind, kind_of
-from dragoman.models.storage import load_encoder, load_language_model, load_model
+from dragoman.models.storage import load_encoder, load_labelled_model, load_language_model, load_model
 from dragoman.models.vocabularies import load_tokenizer, load_vocabulary
 from dragoman.text.subwords import BOS, EOS
 
@@ -63,7 +63,11 @@ def load_reader(directory: Path, device: str) -> Reader:
             context=description.trained_length + 1,
         )
     vocabulary = load_vocabulary(directory, description)
-    model = (load_encoder if kind == "encoder" else load_language_model)(directory)
+    model: nn.Module
+    if kind == "language":
+        model = load_language_model(directory)
+    else:
+        model = load_encoder(directory) if kind == "encoder" else load_labelled_model(directory).encoder
     return Reader(
         kind=kind,
         model=model.to(torch_device),
@@ -71,6 +75,6 @@ def load_reader(directory: Path, device: str) -> Reader:
         texts=vocabulary.texts,
         before=(BOS,),
         # A language model reads no token after the last one of a text.
-        after=(EOS,) if kind == "encoder" else (),
+        after=() if kind == "language" else (EOS,),
         context=max(description.trained_length, 3),
     )

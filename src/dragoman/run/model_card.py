@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.models.config import Seq2SeqConfig, TextModelConfig
+from dragoman.models.config.labelled import LabelledConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.registry import Kind, kind_of
 from dragoman.printing import printable
@@ -93,6 +94,47 @@ Trained with Dragoman {__version__}. With this directory as MODEL:
 | weights from | update {step:,} |
 | validation (nats per token: {validation.loss:.4f}) | {validation.sentence()} |
 {_statistics_rows(validation)}| context in training | {description.trained_length:,} tokens |
+
+The directory run/ is only needed to resume training. If it is included, run/run.json lists all settings.
+"""
+
+
+def labelled_model_card(
+    description: ModelDescription,
+    *,
+    corpora: Sequence[str],
+    training_texts: int,
+    parameters: int,
+    step: int,
+    validation: Validation,
+) -> str:
+    """Return a Markdown description of a classifier or a tagger: its training data, its sizes, and its metrics.
+
+    Args:
+        description: contents of the model's config.json.
+        corpora: the training corpora, as in `train`. Only file names are included, not paths.
+        training_texts: number of texts in training.
+        parameters: number of parameters.
+        step: updates after which the weights were saved.
+        validation: validation of these weights.
+    """
+    model = description.model
+    assert isinstance(model, LabelledConfig)
+    return f"""# A {description.architecture} of texts
+
+Trained with Dragoman {__version__}. With this directory as MODEL:
+
+    dragoman evaluate MODEL TEST.tsv
+
+| | |
+|---|---|
+| trained on | {training_texts:,} texts from {_names(corpora)} |
+| architecture | {description.architecture}, {model.shape()} |
+| parameters | {parameters:,} |
+| vocabulary | {model.vocabulary:,} tokens |
+| weights from | update {step:,} |
+| validation | {validation.sentence()} |
+| longest text in training | {description.trained_length:,} tokens |
 
 The directory run/ is only needed to resume training. If it is included, run/run.json lists all settings.
 """

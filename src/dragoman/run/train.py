@@ -21,7 +21,7 @@ from dragoman.printing import printable
 from dragoman.run.plan import Plan, find_plan, make_request
 from dragoman.run.summary import start_summary
 from dragoman.run.tasks.table import DEFAULT_TASK, task_named
-from dragoman.run.tasks.task import OpenedRun
+from dragoman.run.tasks.task import OpenedRun, Task
 from dragoman.run.text_preparation import DIRECTORIES
 from dragoman.threads import SpinControl
 from dragoman.training.compiling import Compilable, compile_layers
@@ -139,7 +139,7 @@ def _train(plan: Plan, out: Path, console: Console) -> TrainingResult:
         tune_cpu()
     task = task_named(config.task)
     opened = task.open(plan, out, precision)
-    model = _build_model(plan, device)
+    model = _build_model(plan, task, device)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     console.print(start_summary(plan, task, parameters, device, precision), highlight=False)
     with Display(console) as display:
@@ -181,10 +181,12 @@ def _draw_curves(run: Path) -> None:
         draw_curves(run / "log.jsonl", run / "curves.png")
 
 
-def _build_model(plan: Plan, device: torch.device) -> nn.Module:
+def _build_model(plan: Plan, task: Task, device: torch.device) -> nn.Module:
     training = plan.config.training
     torch.manual_seed(training.seed)
-    model = build_any(plan.model).to(device)
+    model = build_any(plan.model)
+    task.initialise(plan, model)
+    model.to(device)
     if training.compile == "on" or (training.compile == "auto" and device.type == "cuda"):
         assert isinstance(model, Compilable)
         compile_layers(model)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from dragoman.errors import SettingsError
+from dragoman.run.tasks.labelled import Classify, Tag
 from dragoman.run.tasks.language import Language
 from dragoman.run.tasks.masked import Masked
 from dragoman.run.tasks.task import Task
@@ -14,6 +15,8 @@ TASKS: Mapping[str, Task] = {
     DEFAULT_TASK: Translation(),
     "language": Language(),
     "masked": Masked(),
+    "classify": Classify(),
+    "tag": Tag(),
 }
 
 

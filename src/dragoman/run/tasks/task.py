@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from torch import nn
 
 from dragoman.device import Precision
 from dragoman.models.description import ModelDescription
@@ -74,6 +75,15 @@ class Task(ABC):
         Raises:
             ModelError: if the vocabulary is not that of the prepared corpus.
             StorageError: if a prepared file is damaged.
+        """
+
+    def initialise(self, plan: Plan, model: nn.Module) -> None:  # noqa: B027
+        """Set the initial weights of a new model where they are not random; by default, all are.
+
+        Called before training starts or is resumed.
+
+        Raises:
+            ModelError: if the model from which the weights are copied cannot be read.
         """
 
     @abstractmethod

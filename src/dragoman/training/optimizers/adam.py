@@ -15,10 +15,14 @@ def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -
 
 
 def adam_without(model: nn.Module, excluded: Collection[nn.Parameter], settings: OptimizerSettings) -> Part:
-    """Return Adam for all parameters except `excluded`."""
+    """Return Adam for all parameters except `excluded` and those of frozen parts, which have no gradient."""
     excluded_ids = set(map(id, excluded))
     adam = torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if id(parameter) not in excluded_ids],
+        [
+            parameter
+            for parameter in model.parameters()
+            if parameter.requires_grad and id(parameter) not in excluded_ids
+        ],
         lr=0.0,
         betas=settings.adam_betas,
         eps=settings.adam_epsilon,

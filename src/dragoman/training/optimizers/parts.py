@@ -76,10 +76,15 @@ class Optimizers:
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     """Return the matrices of the layers, which map hidden vectors to hidden vectors.
 
-    Embeddings and the vocabulary projection, which is the attribute `output` of a model, are excluded.
+    Embeddings and the output projection, which is the attribute `output` of a model, are excluded, and so are the
+    matrices of frozen parts.
     """
     excluded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     output = getattr(model, "output", None)
     if isinstance(output, nn.Linear):
         excluded.add(id(output.weight))
-    return [parameter for parameter in model.parameters() if parameter.ndim == 2 and id(parameter) not in excluded]
+    return [
+        parameter
+        for parameter in model.parameters()
+        if parameter.ndim == 2 and parameter.requires_grad and id(parameter) not in excluded
+    ]
