@@ -5,9 +5,9 @@
 
 FOLDER is the corpus of `benchmarks/long_inputs_corpus.py`, which is made if it does not exist: manual pages and README
 files to their short descriptions, split by source package. Both models have local and compressed attention in turn
-(preset "long") and train for half of the minutes. The test set is summarised by both; ROUGE is compared with that of
-the lead, the first words of the document. The last line is JSON and begins with the ratio of the ROUGE-L (f1) of the
-model that reads whole documents to that of the model that reads 512 tokens.
+(preset "long", but smaller) and train for half of the minutes. The test set is summarised by both; ROUGE is compared
+with that of the lead, the first words of the document. The last line is JSON and begins with the ratio of the ROUGE-L
+(f1) of the model that reads whole documents to that of the model that reads 512 tokens.
 
 With --memory, only the peak memory of training on one document of 10,000 tokens is measured, for full, and for local
 and compressed attention, each in a separate process.
@@ -20,7 +20,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,24 @@ PATTERNS: dict[str, tuple[AttentionPattern, ...]] = {
 }
 
 
-def settings(minutes: float, batch_tokens: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Size:
+    """Size of the models and of their batches."""
+
+    layers: int
+    d_model: int
+    batch_tokens: int
+
+
+def settings(minutes: float, size: Size) -> dict[str, Any]:
     return {
         "architecture": "decoder-only",
         "preset": "long",
+        "model": {"layers": size.layers, "d_model": size.d_model, "d_ff": 4 * size.d_model},
         "tokenizer": {"vocabulary_size": VOCABULARY},
         "data": {"max_length": LONGEST, "validation_pairs": 50},
         "cleaning": {"max_characters": 0, "max_length_ratio": 0.0},
-        "batching": {"batch_tokens": batch_tokens},
+        "batching": {"batch_tokens": size.batch_tokens},
         "training": {"minutes": minutes, "validations": 4, "best_by": "loss"},
     }
 
@@ -73,7 +83,7 @@ def shortened(texts: Sequence[str], tokenizer: Tokenizer, tokens: int) -> list[s
 
 
 def trained_summaries(
-    parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, minutes: float, batch_tokens: int
+    parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, minutes: float, size: Size
 ) -> tuple[list[str], dict[str, float]]:
     """Train on documents of at most this number of tokens; return the summaries of the test set and measurements."""
     with tempfile.TemporaryDirectory() as name:
@@ -87,7 +97,7 @@ def trained_summaries(
             [str(folder / "train.tsv")],
             folder / "model",
             validation=str(folder / "valid.tsv"),
-            settings=settings(minutes, batch_tokens),
+            settings=settings(minutes, size),
         )
         seconds = time.monotonic() - start
         translator = Translator.load(
@@ -138,7 +148,7 @@ def measure_memory() -> dict[str, dict[str, float]]:
     return measured
 
 
-def compare(folder: Path, minutes: float, batch_tokens: int) -> dict[str, Any]:
+def compare(folder: Path, minutes: float, size: Size) -> dict[str, Any]:
     if not (folder / "train.tsv").exists():
         print(json.dumps(write(folder)))
     parts = {part: read(folder / f"{part}.tsv") for part in ("train", "valid", "test")}
@@ -146,7 +156,7 @@ def compare(folder: Path, minutes: float, batch_tokens: int) -> dict[str, Any]:
     lengths = [len(row) for row in tokenizer.encode_source([pair.source for pair in parts["test"]])]
     summaries, measured = {}, {}
     for name, tokens in (("whole", WHOLE), ("cut", CUT)):
-        summaries[name], measured[name] = trained_summaries(parts, tokenizer, tokens, minutes / 2, batch_tokens)
+        summaries[name], measured[name] = trained_summaries(parts, tokenizer, tokens, minutes / 2, size)
     references: list[References] = [(pair.target,) for pair in parts["test"]]
     sources = [pair.source for pair in parts["test"]]
     metrics = {name: summary_metrics(texts, references, sources, system=name) for name, texts in summaries.items()}
@@ -177,7 +187,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, help="folder of the corpus")
     parser.add_argument("--minutes", type=float, default=30.0, help="minutes of training, both models together")
-    parser.add_argument("--batch-tokens", type=int, default=10_240, help="tokens of a batch")
+    parser.add_argument("--layers", type=int, default=4, help="layers of the models")
+    parser.add_argument("--d-model", type=int, default=128, help="width of the models; a multiple of 4")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="tokens of a batch; a longer document is one")
     parser.add_argument("--memory", action="store_true", help="measure the memory of training on 10,000 tokens only")
     arguments = parser.parse_args()
     if not arguments.memory and arguments.folder is None:
@@ -188,7 +200,8 @@ def main() -> None:
         ratio = measured["full"]["megabytes"] / measured["local and compressed"]["megabytes"]
         print(json.dumps({"ratio": ratio, **measured}))
     else:
-        print(json.dumps(compare(arguments.folder, arguments.minutes, arguments.batch_tokens)))
+        size = Size(arguments.layers, arguments.d_model, arguments.batch_tokens)
+        print(json.dumps(compare(arguments.folder, arguments.minutes, size)))
 
 
 if __name__ == "__main__":
