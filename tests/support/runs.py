@@ -1,16 +1,19 @@
 """Settings of training runs that take seconds, and corpora for them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.data.batching import Batch
+from dragoman.data.batching import Batch, Cursor
 from dragoman.data.readers import Pair
+from dragoman.data.token_stream import WindowBatch
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.loop import Trainer
+from dragoman.training.text_stream import TextStream
 
 # Uses every feature with a state that is resumed: accumulation, subword sampling, both kinds of averages.
 TINY_RUN: dict[str, Any] = {
@@ -49,3 +52,20 @@ def train_with(monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Trainer[S
     """Make `dragoman.run.train` use another trainer."""
     # The attribute `dragoman.run.train` is the function, not the module.
     monkeypatch.setattr(import_module("dragoman.run.train"), "Trainer", trainer)
+
+
+@contextmanager
+def interrupted_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make the stream of text fail after a number of batches; the block must fail with it."""
+    original = TextStream.from_cursor
+
+    def stops(self: TextStream, cursor: Cursor) -> Iterator[tuple[WindowBatch, Cursor]]:
+        for number, batch in enumerate(original(self, cursor)):
+            if number == batches:
+                raise KeyError("interrupted")
+            yield batch
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TextStream, "from_cursor", stops)
+        with pytest.raises(KeyError, match="interrupted"):
+            yield

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 import dragoman.run
-from dragoman.data.batching import Cursor
 from dragoman.errors import CorpusError, ModelError, SettingsError
 from dragoman.models.storage import load_language_model
 from dragoman.models.weights import WEIGHTS_FILE
 from dragoman.run.plan import load_plan
 from dragoman.settings import merge
 from dragoman.training.events import read_events
-from dragoman.training.text_stream import TextStream
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
+from tests.support.runs import interrupted_after
 
 SETTINGS: dict[str, Any] = {
     "task": "language",
@@ -75,19 +74,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     whole = tmp_path / "whole"
     dragoman.run.train([str(text)], whole, settings=settings)
 
-    original = TextStream.from_cursor
-
-    def stops(self: TextStream, cursor: Cursor) -> Any:
-        for number, batch in enumerate(original(self, cursor)):
-            if number == 7:
-                raise KeyError
-            yield batch
-
     parts = tmp_path / "parts"
-    with monkeypatch.context() as patch:
-        patch.setattr(TextStream, "from_cursor", stops)
-        with pytest.raises(KeyError):
-            dragoman.run.train([str(text)], parts, settings=settings)
+    with interrupted_after(7, monkeypatch):
+        dragoman.run.train([str(text)], parts, settings=settings)
     dragoman.run.train([str(text)], parts, settings=settings)
     assert (parts / WEIGHTS_FILE).read_bytes() == (whole / WEIGHTS_FILE).read_bytes()
     losses = [

@@ -8,13 +8,12 @@ import pytest
 
 import dragoman.run
 from dragoman import Embedder
-from dragoman.data.batching import Cursor
 from dragoman.errors import ModelError, SettingsError
 from dragoman.models.weights import WEIGHTS_FILE
 from dragoman.settings import merge
-from dragoman.training.text_stream import TextStream
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
+from tests.support.runs import interrupted_after
 
 SETTINGS: dict[str, Any] = {
     "task": "masked",
@@ -63,19 +62,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     result = dragoman.run.train([str(text)], whole, settings=settings)
     assert ("next_sentence_accuracy" in result.best.values()) == (changes is NEXT_SENTENCE)
 
-    original = TextStream.from_cursor
-
-    def stops(self: TextStream, cursor: Cursor) -> Any:
-        for number, batch in enumerate(original(self, cursor)):
-            if number == 5:
-                raise KeyError
-            yield batch
-
     parts = tmp_path / "parts"
-    with monkeypatch.context() as patched:
-        patched.setattr(TextStream, "from_cursor", stops)
-        with pytest.raises(KeyError):
-            dragoman.run.train([str(text)], parts, settings=settings)
+    with interrupted_after(5, monkeypatch):
+        dragoman.run.train([str(text)], parts, settings=settings)
     dragoman.run.train([str(text)], parts, settings=settings)
     assert (parts / WEIGHTS_FILE).read_bytes() == (whole / WEIGHTS_FILE).read_bytes()
 
