@@ -16,6 +16,7 @@ from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.statistics import measure
 from tests.support.browser import Opener
 from tests.support.made_attention import made_attention
+from tests.support.small_language import random_analyzer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -484,3 +485,38 @@ def test_translations_with_and_without_a_head_use_the_same_search(open_page: Ope
     assert panel.locator("dd").all_inner_texts() == ["Die Leuchte war hell.", "Die Lampe ist hell."]
     assert panel.locator("del").all_inner_texts() == ["Leuchte", "war"]
     assert "found by greedy search" in panel.locator(".change").inner_text()
+
+
+def test_the_page_of_a_language_model(open_page: Opener) -> None:
+    """One text, one kind of attention, and the predicted tokens; nothing about sources and translations."""
+    attention = random_analyzer().attention("O Romeo", candidates=3, without_heads=True)
+    page = open_page(attention)
+    names = page.locator("#tabs button").all_inner_texts()
+    assert names == ["Heads", "Overview", "Query and key", "Graph", "Prediction", "What if"]
+    assert page.locator(".sentence dt").all_inner_texts() == ["Text", "Predicted"]
+    assert "perplexity" in page.locator("#score").inner_text()
+    panel = open_view(page, "heads")
+    assert panel.get_by_role("radiogroup").count() == 1
+    panel.locator(".query button[data-index='3']").hover()
+    expected = weights_of(attention, "decoder_self")[0, :, 3, :4].mean(0)
+    shown = panel.locator(".key .amount").all_inner_texts()
+    assert shares(shown[:4]) == pytest.approx(expected, abs=ROUNDING)
+    assert set(shown[4:]) == {""}
+    steps = open_view(page, "prediction").locator(".step-list > li")
+    assert steps.count() == len("O Romeo") + 1
+    assert steps.last.locator(".output-token").inner_text() == "continuation"
+    probabilities = shares(steps.nth(2).locator(".amount").all_inner_texts())
+    assert probabilities == pytest.approx([each.probability for each in attention.candidates[2]], abs=ROUNDING)
+    panel = open_view(page, "what-if")
+    assert panel.locator("td button").count() == len(attention.without)
+    for view in ("heads", "overview", "query-key", "graph", "prediction", "what-if"):
+        panel = open_view(page, view)
+        assert panel.locator(".note").count() == 0
+        assert not re.search("source|translation|decoder|output", panel.inner_text().lower())
+
+
+def test_the_page_of_an_encoder_without_predictions(open_page: Opener) -> None:
+    made = made_attention(kinds=["encoder_self"], extras=False)
+    page = open_page(replace(made, target=(), predicted=(), translation="", log_probability=None))
+    assert page.locator("#tabs button").all_inner_texts() == ["Heads", "Overview", "Query and key", "Graph"]
+    assert page.locator(".sentence dt:visible").all_inner_texts() == ["Text"]

@@ -25,7 +25,7 @@ HEADS = [Head("encoder_self", 0, 1), Head("encoder_decoder", 0, 0)]
 def server() -> Iterator[AttentionServer]:
     translator = random_translator()
     attention = translator.attention("the lamp is on", "the door is open", without_heads=True)
-    with AttentionServer(translator, attention) as server:
+    with AttentionServer(translator.translate_without, attention) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -57,7 +57,7 @@ def test_several_heads_are_switched_off_with_shift(server: AttentionServer, brow
     cells.nth(0).locator("td button").nth(1).click()
     cells.nth(2).locator("td button").nth(0).click(modifiers=["Shift"])
     panel.get_by_role("heading", name="Without 2 heads").wait_for()
-    translation, log_probability = server.translator.translate_without(server.attention, HEADS)
+    translation, log_probability = server.without(server.attention, HEADS)
     change = f"{log_probability - server.attention.log_probability:+.2f}".replace("-", "−")
     assert f"({change})" in panel.locator(".change").inner_text()
     assert panel.locator("dd").nth(1).inner_text() == (translation or "(empty)")
@@ -105,4 +105,4 @@ def test_other_requests_are_rejected(
 
 def test_a_port_in_use_is_reported(server: AttentionServer) -> None:
     with pytest.raises(SettingsError, match="cannot use port"):
-        AttentionServer(server.translator, server.attention, server.server_address[1])
+        AttentionServer(server.without, server.attention, server.server_address[1])

@@ -8,11 +8,15 @@ from typing import Any, Literal
 import torch
 
 from dragoman.generation.generator import Generator
+from dragoman.inspection.recording import TextModel
 from dragoman.models.config import TextModelConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.registry import architecture_of, build_language_model, text_preset
 from dragoman.models.storage import save_model, weights_of
+from dragoman.representation.loading import Reader
+from dragoman.representation.text_analyzer import TextAnalyzer
+from dragoman.text.subwords import BOS, EOS
 from dragoman.text.vocabulary import Vocabulary, VocabularyConfig, train_vocabulary
 
 Kind = Literal["character", "byte", "unigram"]
@@ -51,6 +55,28 @@ def random_model(kind: Kind = "character", architecture: str = "language", **set
 def random_generator(kind: Kind = "character", architecture: str = "language", **settings: Any) -> Generator:
     """Return a generator with a model of random weights, in torch."""
     return Generator.from_parts(random_model(kind, architecture, **settings), vocabulary(kind), context=16)
+
+
+def random_analyzer(kind: Kind = "character", **settings: Any) -> TextAnalyzer:
+    """Return the analyzer of a language model with random weights."""
+    return analyzer_of(random_model(kind, **settings), vocabulary(kind))
+
+
+def analyzer_of(model: TextModel, words: Vocabulary, context: int = 16) -> TextAnalyzer:
+    """Return the analyzer of a model that is in memory."""
+    is_causal = isinstance(model, LanguageModel)
+    return TextAnalyzer(
+        Reader(
+            kind="language" if is_causal else "encoder",
+            model=model,
+            encode=words.encode,
+            texts=words.texts,
+            decode=words.decode,
+            before=(BOS,),
+            after=() if is_causal else (EOS,),
+            context=context,
+        )
+    )
 
 
 def write_language_model(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from dragoman.attention_page.arrays import AttentionArrays
-from dragoman.attention_page.kinds import KINDS, Head, Kind
+from dragoman.attention_page.kinds import KINDS, NAMES, NAMES_IN_TEXT, Head, Kind
 from dragoman.text.words import Words
 
 
@@ -25,8 +25,8 @@ class HeadAblation:
 
     Attributes:
         head: the head that is switched off.
-        translation: output of greedy search without the head.
-        log_probability: log-probability in nats, without the head, of the translation that the map shows.
+        translation: output of greedy search without the head; of a model of one text, its predictions without the head.
+        log_probability: log-probability in nats, without the head, of the translation or text that the map shows.
     """
 
     head: Head
@@ -36,20 +36,26 @@ class HeadAblation:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionData:
-    """Attention weights of all heads for one sentence and its translation.
+    """Attention weights of all heads for one sentence and its translation, or for one text.
+
+    A language model reads `target` and has `decoder_self` only, an encoder reads `source` and has `encoder_self` only;
+    the other side is empty. What they predict is in `predicted` and `candidates`: a language model predicts the next
+    token after each position, an encoder predicts each token from the others.
 
     Attributes:
         text: the source text.
-        translation: the translation, as text.
+        translation: the translation, as text; for one text, the most probable token at each position, as text.
         source: the S tokens of the encoder's input, with "</s>" at the end.
         target: the T tokens of the decoder's input, with "<s>" at the start: queries and keys of its self-attention.
         predicted: the T tokens of the decoder's output, with "</s>" at the end: the queries of the encoder-decoder
-            attention, labelled with the token that is predicted at each position.
+            attention, labelled with the token that is predicted at each position. For one text, the tokens of the text.
         encoder_self: encoder self-attention, weights [N, H, S, S]; None if the architecture has none.
         decoder_self: decoder self-attention, weights [N, H, T, T]; or None.
         encoder_decoder: encoder-decoder attention, weights [N, H, T, S]; or None.
-        log_probability: log-probability of the translation in nats, including EOS.
-        candidates: the most probable tokens at each of the T positions, if requested.
+        log_probability: log-probability of the translation in nats, including EOS, or of the text, without EOS; None if
+            the model predicts no tokens.
+        candidates: the most probable tokens in place of each of the `predicted` tokens, if requested; in the last entry
+            of a language model, after the text.
         without: the result of switching off each head separately, if requested.
         with_all: output of greedy search with all heads, for comparison with the translations in `without`.
         right_to_left: True if the model writes the translation from its last token to its first; the tokens in `target`
@@ -64,11 +70,26 @@ class AttentionData:
     encoder_self: AttentionArrays | None
     decoder_self: AttentionArrays | None
     encoder_decoder: AttentionArrays | None
-    log_probability: float
+    log_probability: float | None
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     without: tuple[HeadAblation, ...] = ()
     with_all: str = ""
     right_to_left: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """True for one text, without a translation."""
+        return not (self.source and self.target)
+
+    @property
+    def names(self) -> dict[Kind, str]:
+        """Names of the kinds of attention."""
+        return NAMES_IN_TEXT if self.is_text else NAMES
+
+    @property
+    def main_kind(self) -> Kind:
+        """The kind of attention that a picture shows by default."""
+        return next(kind for kind, _ in self.kinds()) if self.is_text else "encoder_decoder"
 
     def kinds(self) -> Iterator[tuple[Kind, AttentionArrays]]:
         """Yield the kinds of attention that the model has, with their arrays."""

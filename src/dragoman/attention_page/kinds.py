@@ -9,6 +9,12 @@ NAMES: dict[Kind, str] = {
     "decoder_self": "decoder self-attention",
     "encoder_decoder": "encoder-decoder attention",
 }
+# Names of the kinds in a model that reads one text.
+NAMES_IN_TEXT: dict[Kind, str] = {
+    "encoder_self": "self-attention",
+    "decoder_self": "causal self-attention",
+    "encoder_decoder": "encoder-decoder attention",
+}
 
 
 class Head(NamedTuple):
@@ -26,4 +32,8 @@ class Head(NamedTuple):
     @property
     def name(self) -> str:
         """Name such as "encoder self-attention 2.3", with layer and head counted from 1."""
-        return f"{NAMES[self.kind]} {self.layer + 1}.{self.head + 1}"
+        return self.name_among(NAMES)
+
+    def name_among(self, names: dict[Kind, str]) -> str:
+        """Name with one of these names of kinds, `NAMES` or `NAMES_IN_TEXT`."""
+        return f"{names[self.kind]} {self.layer + 1}.{self.head + 1}"

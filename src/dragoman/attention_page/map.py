@@ -38,7 +38,9 @@ def check_suffix(path: Path) -> None:
 
 
 class AttentionMap(AttentionData):
-    """Attention for one sentence, returned by `Translator.attention`; can be saved as a page, a picture or numbers.
+    """Attention for one sentence, which can be saved as a page, a picture or numbers.
+
+    Returned by `Translator.attention` and, for language models and encoders, by `TextAnalyzer.attention`.
 
     In a notebook, an attention map is displayed as the interactive page.
 
@@ -50,14 +52,15 @@ class AttentionMap(AttentionData):
         ('</s>', '<s>')
     """
 
-    def save(self, path: Path | str, *, kind: Kind = "encoder_decoder", head: Head | None = None) -> None:
+    def save(self, path: Path | str, *, kind: Kind | None = None, head: Head | None = None) -> None:
         """Save as a page (.html), a picture (.png, .svg), NumPy arrays (.npz) or JSON (.json).
 
         The file is written atomically.
 
         Args:
             path: the file; its suffix selects the format.
-            kind: for a picture of all heads: the kind of attention.
+            kind: for a picture of all heads: the kind of attention; by default, the encoder-decoder attention, or the
+                self-attention of a model of one text.
             head: for a picture of one head with its weights: the head; `kind` is then ignored.
 
         Raises:
@@ -85,12 +88,12 @@ class AttentionMap(AttentionData):
             data = json.dumps(self.to_json(), ensure_ascii=False).encode()
         write_atomically(path, data)
 
-    def picture(self, form: Format, *, kind: Kind = "encoder_decoder", head: Head | None = None) -> bytes:
+    def picture(self, form: Format, *, kind: Kind | None = None, head: Head | None = None) -> bytes:
         """Return a picture of all heads of one kind, or of one head, as bytes.
 
         Args:
             form: "png" or "svg".
-            kind: the kind of attention.
+            kind: the kind of attention; see `save`.
             head: the only head to show; `kind` is then ignored.
 
         Raises:
@@ -142,7 +145,8 @@ class AttentionMap(AttentionData):
 
     def _to_npz(self) -> bytes:
         arrays = {
-            **{name: np.array(getattr(self, name)) for name in ("source", "target", "predicted", "right_to_left")},
+            **{name: np.array(getattr(self, name), dtype=np.str_) for name in ("source", "target", "predicted")},
+            "right_to_left": np.array(self.right_to_left),
             **{f"{kind}.{name}": array for kind, arrays in self.kinds() for name, array in _named_arrays(arrays)},
         }
         data = io.BytesIO()

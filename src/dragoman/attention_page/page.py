@@ -37,7 +37,9 @@ SCRIPTS = (
     "overview",
     "query_key",
     "graph",
+    "candidates",
     "translation",
+    "prediction",
     "what_if",
     "main",
 )
@@ -57,7 +59,8 @@ def build_page(attention: AttentionData, *, live: bool = False) -> str:
     Raises:
         CorpusError: one of the sides has more than `LONGEST` tokens.
     """
-    for side, tokens in (("text", attention.source), ("translation", attention.target)):
+    text = attention.source or attention.target
+    for side, tokens in (("text", text), ("translation", () if attention.is_text else attention.target)):
         if len(tokens) > LONGEST:
             raise CorpusError(
                 f"the {side} has {len(tokens)} tokens, and a page shows at most {LONGEST}: use a shorter sentence, or "
@@ -79,6 +82,7 @@ def _payload(attention: AttentionData, live: bool) -> str:
     numbers = _Numbers()
     values = {
         "live": live,
+        "isText": attention.is_text,
         "text": attention.text,
         "translation": attention.translation,
         "logProbability": _finite(attention.log_probability),
@@ -170,9 +174,9 @@ class _Numbers:
         return base64.b64encode(zlib.compress(b"".join(self._bytes))).decode()
 
 
-def _finite(number: float) -> float | None:
-    """Return a rounded number, or None for infinity and NaN, which JSON does not have."""
-    return round(number, 6) if math.isfinite(number) else None
+def _finite(number: float | None) -> float | None:
+    """Return a rounded number, or None for no number, infinity and NaN, which JSON does not have."""
+    return round(number, 6) if number is not None and math.isfinite(number) else None
 
 
 def _as_html(text: str) -> str:

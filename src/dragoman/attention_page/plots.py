@@ -52,8 +52,8 @@ def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
     N, H, T, S = weights.shape
     if not (0 <= head.layer < N and 0 <= head.head < H):
         raise SettingsError(
-            f"there is no layer {head.layer + 1}, head {head.head + 1} of {NAMES[head.kind]}: the model has {N} layers "
-            f"of {H} heads (both count from 1)"
+            f"there is no layer {head.layer + 1}, head {head.head + 1} of {attention.names[head.kind]}: the model has "
+            f"{N} layers of {H} heads (both count from 1)"
         )
     figure = Figure(figsize=(1.6 + 0.32 * max(S, 6), 1.4 + 0.32 * max(T, 4)), dpi=200, layout="constrained")
     axes = figure.subplots()
@@ -65,7 +65,7 @@ def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
             if weight >= 0.005:
                 shade = "white" if weight > 0.6 else "#333333"
                 axes.text(s, t, f"{weight:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=shade)
-    axes.set_title(f"{NAMES[head.kind]}, layer {head.layer + 1}, head {head.head + 1}", fontsize=10)
+    axes.set_title(f"{attention.names[head.kind]}, layer {head.layer + 1}, head {head.head + 1}", fontsize=10)
     return _render(figure, form)
 
 
@@ -75,13 +75,13 @@ def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None)
     Args:
         attention: the data to draw.
         form: "png" or "svg".
-        kind: the kind of attention; None for the encoder-decoder attention.
+        kind: the kind of attention; None for `AttentionData.main_kind`.
 
     Raises:
         ModelError: the model does not have this kind of attention.
         CorpusError: the sentence is too long to draw.
     """
-    kind = kind or "encoder_decoder"
+    kind = kind or attention.main_kind
     weights = _weights(attention, kind)
     N, H, T, S = weights.shape
     labelled = max(T, S) <= _LABELS
@@ -108,7 +108,7 @@ def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None)
         for axes in grid[-1]:
             axes.set_xticks(range(S), _labels(attention.keys(kind)), fontsize=5, rotation=90)
     separator = " " if width >= _TITLE_WIDTH else "\n"
-    figure.suptitle(f"{NAMES[kind]}:{separator}rows attend to columns", fontsize=10)
+    figure.suptitle(f"{attention.names[kind]}:{separator}rows attend to columns", fontsize=10)
     return _render(figure, form)
 
 
@@ -134,7 +134,7 @@ def draw_measurements(measurements: HeadMeasurements, form: Format) -> bytes:
             for head in heads:
                 values[head.statistics.head[1:]] = value_of(head)
             image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
-            axes.set_title(f"{NAMES[kind]}: {name}", fontsize=8)
+            axes.set_title(f"{measurements.names[kind]}: {name}", fontsize=8)
             axes.set_xticks(range(shape[1]), [str(number + 1) for number in range(shape[1])], fontsize=7)
             axes.set_yticks(range(shape[0]), [str(number + 1) for number in range(shape[0])], fontsize=7)
             axes.set_xlabel("head", fontsize=7)
@@ -184,7 +184,7 @@ def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
 def _weights(attention: AttentionData, kind: Kind) -> Float[np.ndarray, "N H T S"]:
     arrays = dict(attention.kinds()).get(kind)
     if arrays is None:
-        available = ", ".join(NAMES[kind] for kind, _ in attention.kinds())
+        available = ", ".join(attention.names[kind] for kind, _ in attention.kinds())
         raise ModelError(f"this model has no {NAMES[kind]}; it has {available or 'no attention'}")
     if max(arrays.weights.shape[2:]) > LONGEST:
         raise CorpusError(

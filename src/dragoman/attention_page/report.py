@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from dragoman.attention_page.kinds import Kind
 from dragoman.attention_page.plots import draw_measurements
 from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements
 from dragoman.evaluation.tables import aligned
@@ -39,7 +40,8 @@ def build_report(measurements: HeadMeasurements, title: str) -> str:
     return template.substitute(
         title=html.escape(title),
         about=html.escape(
-            f"{measurements.sentences:,} sentences, {measurements.target_tokens:,} target tokens, loss "
+            f"{measurements.sentences:,} {'texts' if measurements.is_text else 'sentences'}, "
+            f"{measurements.target_tokens:,} {'predicted' if measurements.is_text else 'target'} tokens, loss "
             f"{measurements.loss:.3f} nats per token with all heads."
         ),
         picture=picture,
@@ -47,7 +49,9 @@ def build_report(measurements: HeadMeasurements, title: str) -> str:
             f'<th scope="col" title="{html.escape(description)}"><button>{name}</button></th>'
             for name, description in COLUMNS.items()
         ),
-        rows="\n".join(_row(measurement) for measurement in sorted_by_importance(measurements.heads)),
+        rows="\n".join(
+            _row(measurement, measurements.names) for measurement in sorted_by_importance(measurements.heads)
+        ),
     )
 
 
@@ -62,17 +66,16 @@ def save_report(measurements: HeadMeasurements, title: str, path: Path) -> None:
 
 def text_table(measurements: HeadMeasurements) -> str:
     """Return the report as a table of text, with one line for each head, in the order of the page."""
-    rows = [[_name(head), head.statistics.role[0], *_cells(head)] for head in sorted_by_importance(measurements.heads)]
+    rows = [
+        [head.statistics.head.name_among(measurements.names), head.statistics.role[0], *_cells(head)]
+        for head in sorted_by_importance(measurements.heads)
+    ]
     return aligned([["head", "attends to", *COLUMNS], *rows], names=2)
 
 
 def sorted_by_importance(heads: Sequence[HeadMeasurement]) -> list[HeadMeasurement]:
     """Return the heads by decreasing importance; heads without a measured importance are last."""
     return sorted(heads, key=lambda head: float("inf") if head.importance is None else -head.importance)
-
-
-def _name(measurement: HeadMeasurement) -> str:
-    return measurement.statistics.head.name
 
 
 def _cells(measurement: HeadMeasurement) -> list[str]:
@@ -87,7 +90,8 @@ def _cells(measurement: HeadMeasurement) -> list[str]:
     ]
 
 
-def _row(measurement: HeadMeasurement) -> str:
+def _row(measurement: HeadMeasurement, names: dict[Kind, str]) -> str:
+    name = measurement.statistics.head.name_among(names)
     role, share = measurement.statistics.role
     values = "".join(f"<td>{cell}</td>" for cell in _cells(measurement))
-    return f'<tr><th scope="row">{_name(measurement)}</th><td>{role} <small>{share:.0%}</small></td>{values}</tr>'
+    return f'<tr><th scope="row">{name}</th><td>{role} <small>{share:.0%}</small></td>{values}</tr>'

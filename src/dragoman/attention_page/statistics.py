@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from dragoman.attention_page.kinds import Head, Kind
+from dragoman.attention_page.kinds import NAMES, NAMES_IN_TEXT, Head, Kind
 from dragoman.text.characters import SPACE_MARK
 from dragoman.text.words import SPECIAL
 
@@ -92,15 +92,22 @@ class HeadMeasurements:
 
     Attributes:
         heads: one measurement for each head.
-        loss: loss with all heads, in nats per target token, including EOS.
-        sentences: number of sentences.
-        target_tokens: number of target tokens, including EOS.
+        loss: loss with all heads, in nats per target token, including EOS; of texts, in nats per predicted token.
+        sentences: number of sentences or texts.
+        target_tokens: number of target tokens, including EOS; of texts, number of predicted tokens.
+        is_text: True for a model of one text, False for a translation model.
     """
 
     heads: tuple[HeadMeasurement, ...]
     loss: float
     sentences: int
     target_tokens: int
+    is_text: bool = False
+
+    @property
+    def names(self) -> dict[Kind, str]:
+        """Names of the kinds of attention."""
+        return NAMES_IN_TEXT if self.is_text else NAMES
 
     @property
     def removable(self) -> int:

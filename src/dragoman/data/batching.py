@@ -110,16 +110,20 @@ def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
     )
 
 
-def _pad_with_end(rows: Sequence[Ids]) -> tuple[Int64[Tensor, "B L"], Bool[Tensor, "B L"]]:
-    """Return the rows, each followed by EOS and padding, and the mask of their tokens."""
-    lengths = np.array([len(row) + 1 for row in rows])
+def pad(rows: Sequence[Ids]) -> tuple[Int64[Tensor, "B L"], Bool[Tensor, "B L"]]:
+    """Return rows of ids, with their special symbols, as a batch, and the mask of its tokens; padding is at the end."""
+    lengths = np.array([len(row) for row in rows])
     padded = np.full((len(rows), lengths.max()), PAD, dtype=np.int64)
     for line, row in zip(padded, rows, strict=True):
         line[: len(row)] = row
-        line[len(row)] = EOS
     # [1, L] < [B, 1] -> [B, L]
     mask = np.arange(padded.shape[1])[None, :] < lengths[:, None]
     return torch.from_numpy(padded), torch.from_numpy(mask)
+
+
+def _pad_with_end(rows: Sequence[Ids]) -> tuple[Int64[Tensor, "B L"], Bool[Tensor, "B L"]]:
+    """Return the rows, each followed by EOS and padding, and the mask of their tokens."""
+    return pad([[*row, EOS] for row in rows])
 
 
 def batches(

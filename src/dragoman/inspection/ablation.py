@@ -9,6 +9,7 @@ from dragoman.attention_page.arrays import CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
 from dragoman.inspection.heads import heads_off
+from dragoman.inspection.recording import TextModel
 from dragoman.inspection.rows import greedy_outputs, target_log_probabilities
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
@@ -37,7 +38,7 @@ class Ablated(Without):
     head: Head
 
 
-def heads_of(model: Seq2Seq, captured: CapturedAttention) -> list[Head]:
+def heads_of(model: Seq2Seq | TextModel, captured: CapturedAttention) -> list[Head]:
     """Return every head of a model that can be switched off; `captured` is any attention captured from the model."""
     modules = model.attentions()
     return [

@@ -1,27 +1,19 @@
-"""Capture of a model's attention weights as arrays.
-
-Forward hooks on the modules that `Seq2Seq.attentions` lists record the weights, for every architecture and position
-scheme. The hooks exist only during a capture, so that they cost nothing otherwise.
-"""
+"""Capture of a model's attention weights as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 
-import numpy as np
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
 
-from dragoman.attention import AttentionCore, naive_attention
-from dragoman.attention_page.arrays import AttentionArrays, AttentionDetails, CapturedAttention
+from dragoman.attention_page.arrays import CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Kind
-from dragoman.data.batching import collate
+from dragoman.data.batching import collate, pad
+from dragoman.inspection.recording import TextModel, recording
 from dragoman.inspection.rows import greedy_outputs
-from dragoman.layers.recurrent_attention import AttentionWeights
 from dragoman.models.inference import inference
+from dragoman.models.language_model import LanguageModel
 from dragoman.models.seq2seq import Seq2Seq
 
 
@@ -53,7 +45,7 @@ def capture(
             targets = [output.tokens for output in greedy_outputs(model, sources)]
         device = next(model.parameters()).device
         batch = collate(sources, targets).to(device)
-        with _recording(model, kinds) as recorded:
+        with recording(model, kinds) as recorded:
             model.decode_states(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
     lengths = [(len(source) + 1, len(target) + 1) for source, target in zip(sources, targets, strict=True)]
     return [
@@ -67,94 +59,36 @@ def capture(
     ]
 
 
-@dataclass(frozen=True)
-class _Call:
-    """One call of an attention module.
+def capture_texts(model: TextModel, rows: Sequence[Sequence[int]], *, details: bool = False) -> list[CapturedAttention]:
+    """Return the attention of a language model or an encoder while it reads texts.
 
-    Attributes:
-        weights: [B, H, T, S].
-        details: its inputs and output by name, if available.
-        scale: factor of the products of queries and keys, if available.
+    A language model has `decoder_self`, whose query t is the token that is read at position t; an encoder has
+    `encoder_self`. The weight of compressed attention on a key is divided equally among the tokens of the key.
+
+    Args:
+        model: the model, on any device and in any mode; it is in evaluation mode while it runs.
+        rows: token ids of each text, with special symbols.
+        details: also capture the queries, keys, values and outputs of the heads, as far as they belong to tokens.
+
+    Returns:
+        One `CapturedAttention` per text, without padding. The weights are those of `naive_attention`, in float32.
     """
-
-    weights: Tensor
-    details: dict[str, Tensor]
-    scale: float | None = None
-
-
-@dataclass
-class _Recorded:
-    """The recorded calls of one kind of attention, in order.
-
-    Attributes:
-        recurrent: True if each call computes some target positions of the only layer; False if it computes one layer.
-        calls: the calls.
-    """
-
-    recurrent: bool = False
-    calls: list[_Call] = field(default_factory=list)
-
-    def observe(self, module: nn.Module, inputs: tuple[object, ...], output: Tensor) -> None:
-        """Record a call; a forward hook."""
-        if isinstance(module, AttentionCore):
-            query, key, value, mask, *rest = inputs
-            bias = rest[1] if len(rest) > 1 else None
-            heads, weights = naive_attention(query, key, value, mask, bias, scale=module.scale)  # type: ignore[arg-type]
-            scale = query.shape[-1] ** -0.5 if module.scale is None else module.scale  # type: ignore[attr-defined]
-            details = {"query": query, "key": key, "value": value, "output": heads}
-            if bias is not None:
-                details["bias"] = bias
-            self.calls.append(_Call(weights, details, scale))  # type: ignore[arg-type]
-        else:
-            assert isinstance(module, AttentionWeights), "unknown kind of attention module"
-            self.recurrent = True
-            # [B, T, S] -> [B, 1, T, S]: one head
-            self.calls.append(_Call(output.unsqueeze(1), {}))
-
-    def arrays(self, row: int, queries: int, keys: int, details: bool) -> AttentionArrays | None:
-        """Return the arrays of one sentence without padding; None if the model has no attention of this kind."""
-        if not self.calls:
-            return None
-        if self.recurrent:
-            # t x [H, T', S] -> [H, T, S] -> [1, H, T, S]
-            rows = torch.cat([call.weights[row] for call in self.calls], dim=1)
-            return AttentionArrays(_array(rows.unsqueeze(0)[:, :, :queries, :keys]))
-        # N x [H, T, S] -> [N, H, T, S]
-        weights = torch.stack([call.weights[row, :, :queries, :keys] for call in self.calls])
-        return AttentionArrays(_array(weights), self._details(row, queries, keys) if details else None)
-
-    def _details(self, row: int, queries: int, keys: int) -> AttentionDetails:
-        def layers(name: str, *sizes: int) -> Float[np.ndarray, "N H ..."]:
-            cut = tuple(slice(size) for size in sizes)
-            # A bias may be the same for all sentences: [1, H, T, S]
-            tensors = [call.details[name] for call in self.calls]
-            return _array(
-                torch.stack([tensor[row if len(tensor) > 1 else 0][(slice(None), *cut)] for tensor in tensors])
-            )
-
-        scale = self.calls[0].scale
-        assert scale is not None
-        return AttentionDetails(
-            scale=scale,
-            query=layers("query", queries),
-            key=layers("key", keys),
-            value=layers("value", keys),
-            output=layers("output", queries),
-            bias=layers("bias", queries, keys) if "bias" in self.calls[0].details else None,
-        )
+    tokens, mask = pad(rows)
+    with inference([model]), recording(model, KINDS) as recorded:
+        read(model, tokens, mask)
+    for kind in KINDS:
+        recorded[kind].join(len(getattr(model.attentions(), kind)), tokens.shape[1])
+    return [
+        CapturedAttention(target=(), **{kind: recorded[kind].arrays(i, len(row), len(row), details) for kind in KINDS})
+        for i, row in enumerate(rows)
+    ]
 
 
-@contextmanager
-def _recording(model: Seq2Seq, kinds: Collection[Kind]) -> Iterator[dict[Kind, _Recorded]]:
-    """Record the calls of the attention modules of these kinds inside the context."""
-    modules = model.attentions()
-    recorded = {kind: _Recorded() for kind in KINDS}
-    with ExitStack() as hooks:
-        for kind in kinds:
-            for module in getattr(modules, kind):
-                hooks.callback(module.register_forward_hook(recorded[kind].observe).remove)
-        yield recorded
-
-
-def _array(tensor: Tensor) -> Float[np.ndarray, ...]:
-    return tensor.float().cpu().numpy()
+def read(model: TextModel, tokens: Int64[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    """Return the states of all positions of texts; they are unspecified at padding, which is at the end."""
+    device = next(model.parameters()).device
+    if isinstance(model, LanguageModel):
+        # States do not depend on the padding after them.
+        states: Tensor = model(tokens.to(device)).states
+        return states
+    return model.encode(tokens.to(device), mask.to(device))

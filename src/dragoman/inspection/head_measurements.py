@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import islice
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
+from dragoman.attention_page.arrays import CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Head, Kind
 from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements, HeadStatistics, measure
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
 from dragoman.errors import CorpusError, ModelError
 from dragoman.inspection.ablation import heads_of
-from dragoman.inspection.capture import capture
+from dragoman.inspection.capture import capture, capture_texts
 from dragoman.inspection.heads import heads_off
+from dragoman.inspection.recording import TextModel
 from dragoman.inspection.rows import target_log_probabilities
+from dragoman.inspection.text_predictions import can_predict, predictions_of_corpus, target_log_probability
 from dragoman.models.seq2seq import Seq2Seq
 
 
@@ -25,6 +28,13 @@ class IdPair(NamedTuple):
     target: list[int]
     source_texts: tuple[str, ...]
     target_texts: tuple[str, ...]
+
+
+class IdText(NamedTuple):
+    """A text: its ids with special symbols, and the texts of the tokens."""
+
+    row: list[int]
+    texts: tuple[str, ...]
 
 
 class MeasuredPairs(NamedTuple):
@@ -75,28 +85,117 @@ def measure_heads(
     Raises:
         ModelError: if the model has no attention.
     """
-    tokens = sum(len(pair.target) + 1 for batch in batches for pair in batch)
+    return _measure(
+        model,
+        batches,
+        _Corpus(
+            capture=lambda batch: capture(model, [pair.source for pair in batch], [pair.target for pair in batch]),
+            keys=_keys,
+            log_probability=lambda batch: sum(
+                target_log_probabilities(model, [pair.source for pair in batch], [pair.target for pair in batch])
+            ),
+            tokens=sum(len(pair.target) + 1 for batch in batches for pair in batch),
+            is_text=False,
+        ),
+        on_progress,
+        right_to_left=right_to_left,
+    )
+
+
+def measure_heads_on_texts(
+    model: TextModel,
+    batches: Sequence[Sequence[IdText]],
+    *,
+    on_progress: Callable[[int, int], None],
+) -> HeadMeasurements:
+    """Measure every head of a model that reads one text.
+
+    The loss of a language model is that of the next token; that of an encoder is the loss of every seventh token, which
+    are masked together.
+
+    Args:
+        model: the model.
+        batches: the texts, in batches of similar lengths.
+        on_progress: called after each pass over the texts with the number of passes done and the number of all passes.
+
+    Raises:
+        ModelError: if the model has no attention, or predicts no tokens.
+    """
+    if not can_predict(model):
+        raise ModelError(
+            "this encoder predicts no tokens (prediction_head = false): the importance of its heads cannot be measured"
+        )
+    predictions = {id(batch): predictions_of_corpus(model, [text.row for text in batch]) for batch in batches}
+    return _measure(
+        model,
+        batches,
+        _Corpus(
+            capture=lambda batch: capture_texts(model, [text.row for text in batch]),
+            keys=lambda text, _: text.texts,
+            log_probability=lambda batch: target_log_probability(model, predictions[id(batch)]),
+            tokens=sum(len(of_batch.targets) for of_batch in predictions.values()),
+            is_text=True,
+        ),
+        on_progress,
+    )
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Corpus(Generic[Item]):
+    """How a model reads a corpus of pairs or texts.
+
+    Attributes:
+        capture: returns the attention for each item of a batch.
+        keys: returns the tokens that are attended to in an item.
+        log_probability: returns the sum of the log-probabilities of the predicted tokens of a batch.
+        tokens: number of predicted tokens of the corpus.
+        is_text: see `HeadMeasurements`.
+    """
+
+    capture: Callable[[Sequence[Item]], list[CapturedAttention]]
+    keys: Callable[[Item, Kind], tuple[str, ...]]
+    log_probability: Callable[[Sequence[Item]], float]
+    tokens: int
+    is_text: bool
+
+    def loss(self, model: Seq2Seq | TextModel, batches: Sequence[Sequence[Item]], off: Sequence[Head]) -> float:
+        """Return the loss in nats per token with some heads off."""
+        with heads_off(model, [off]):
+            return -sum(self.log_probability(batch) for batch in batches) / self.tokens
+
+
+def _measure(
+    model: Seq2Seq | TextModel,
+    batches: Sequence[Sequence[Item]],
+    corpus: _Corpus[Item],
+    on_progress: Callable[[int, int], None],
+    *,
+    right_to_left: bool = False,
+) -> HeadMeasurements:
     statistics_of: dict[Head, list[HeadStatistics]] = {}
     heads: list[Head] = []
     for batch in batches:
-        attention = capture(model, [pair.source for pair in batch], [pair.target for pair in batch])
+        attention = corpus.capture(batch)
         heads = heads_of(model, attention[0])
-        for pair, captured in zip(batch, attention, strict=True):
+        for item, captured in zip(batch, attention, strict=True):
             for kind in KINDS:
                 arrays = getattr(captured, kind)
                 if arrays is not None:
-                    keys = _keys(pair, kind)
+                    keys = corpus.keys(item, kind)
                     for statistics in measure(arrays.weights, kind, keys, right_to_left=right_to_left):
                         statistics_of.setdefault(statistics.head, []).append(statistics)
     if not heads:
         raise ModelError("this model has no attention, so it has no heads to measure")
     passes = len(heads) + 2
     on_progress(1, passes)
-    loss = _loss(model, batches, [], tokens)
+    loss = corpus.loss(model, batches, [])
     on_progress(2, passes)
     importance: dict[Head, float] = {}
     for done, head in enumerate(heads, 3):
-        importance[head] = _loss(model, batches, [head], tokens) - loss
+        importance[head] = corpus.loss(model, batches, [head]) - loss
         on_progress(done, passes)
     return HeadMeasurements(
         heads=tuple(
@@ -105,21 +204,13 @@ def measure_heads(
         ),
         loss=loss,
         sentences=sum(map(len, batches)),
-        target_tokens=tokens,
+        target_tokens=corpus.tokens,
+        is_text=corpus.is_text,
     )
 
 
 def _keys(pair: IdPair, kind: Kind) -> tuple[str, ...]:
     return ("<s>", *pair.target_texts) if kind == "decoder_self" else (*pair.source_texts, "</s>")
-
-
-def _loss(model: Seq2Seq, batches: Sequence[Sequence[IdPair]], off: Sequence[Head], tokens: int) -> float:
-    with heads_off(model, [off]):
-        total = sum(
-            sum(target_log_probabilities(model, [pair.source for pair in batch], [pair.target for pair in batch]))
-            for batch in batches
-        )
-    return -total / tokens
 
 
 def _mean(statistics: Sequence[HeadStatistics]) -> HeadStatistics:

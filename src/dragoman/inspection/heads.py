@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from dragoman.attention import AttentionCore
 from dragoman.attention_page.kinds import KINDS, Head
+from dragoman.inspection.recording import TextModel
 from dragoman.models.seq2seq import Seq2Seq
 
 
 @contextmanager
-def heads_off(model: Seq2Seq, rows: Sequence[Collection[Head]]) -> Iterator[None]:
+def heads_off(model: Seq2Seq | TextModel, rows: Sequence[Collection[Head]]) -> Iterator[None]:
     """Switch off heads of a model inside the context: their output is zero.
 
     An attention that is applied repeatedly (Universal Transformer) is layer 0, and loses the head at every application.

@@ -1,1 +1,1 @@
-"""Representation of text by vectors: `Embedder`, for models of every kind."""
+"""What models make of texts: vectors by `Embedder`, attention and predictions by `TextAnalyzer`."""

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int64
 
+from dragoman.data.batching import pad
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.models.inference import inference
 from dragoman.representation.loading import Reader, load_reader
 from dragoman.representation.states import states_of_layers
 from dragoman.representation.units import DEFAULT_BATCH_TOKENS, Pool, Unit
-from dragoman.text.subwords import PAD
 from dragoman.text.words import Words
 
 Vectors = Float[np.ndarray, "N D"]
@@ -170,12 +169,7 @@ class Embedder:
         return [states[index] for index in range(len(rows))]
 
     def _batch_states(self, rows: list[list[int]], layer: int) -> list[Vectors]:
-        lengths = torch.tensor([len(row) for row in rows])
-        tokens = torch.full((len(rows), int(lengths.max())), PAD)
-        for line, row in zip(tokens, rows, strict=True):
-            line[: len(row)] = torch.tensor(row)
-        # [T] < [B, 1] -> [B, T]
-        mask = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
+        tokens, mask = pad(rows)
         device = self._reader.device
         layers = states_of_layers(self._reader.model, tokens.to(device), mask.to(device))
         if not -len(layers) <= layer < len(layers):

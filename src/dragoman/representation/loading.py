@@ -25,6 +25,7 @@ class Reader:
         model: the model.
         encode: returns the token ids of texts, without special symbols.
         texts: returns the text of each token of a row; see `TokenModel.texts`.
+        decode: returns the text of rows of ids.
         before: symbols before the tokens of a text.
         after: symbols after them.
         context: largest number of tokens that are read together, including these symbols.
@@ -34,6 +35,7 @@ class Reader:
     model: nn.Module
     encode: Callable[[Sequence[str]], list[list[int]]]
     texts: Callable[[Sequence[int]], list[str]]
+    decode: Callable[[Sequence[Sequence[int]]], list[str]]
     before: tuple[int, ...]
     after: tuple[int, ...]
     context: int
@@ -58,6 +60,7 @@ def load_reader(directory: Path, device: str) -> Reader:
             model=load_model(directory).to(torch_device),
             encode=tokenizer.encode_source,
             texts=tokenizer.source_texts,
+            decode=tokenizer.decode_source,
             before=(),
             after=(EOS,),
             context=description.trained_length + 1,
@@ -73,6 +76,7 @@ def load_reader(directory: Path, device: str) -> Reader:
         model=model.to(torch_device),
         encode=vocabulary.encode,
         texts=vocabulary.texts,
+        decode=vocabulary.decode,
         before=(BOS,),
         # A language model reads no token after the last one of a text.
         after=() if kind == "language" else (EOS,),

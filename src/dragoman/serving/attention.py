@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +22,6 @@ from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.page import build_page
 from dragoman.errors import SettingsError
-from dragoman.translation.translator import Translator
 
 if TYPE_CHECKING:
     from socket import socket
@@ -33,15 +33,17 @@ MAX_CONNECTIONS = 64
 # Time limits for receiving a request and for sending the response, in seconds.
 REQUEST_SECONDS = RESPONSE_SECONDS = 10
 
+Without = Callable[[AttentionMap, Collection[Head]], tuple[str, float]]
+
 
 class AttentionServer(ThreadingHTTPServer):
     """Server for the page of an attention map.
 
-    GET / returns the page. POST /without, with a JSON list of [kind, layer, head], returns the translation without
-    these heads, and the log-probability of the map's translation without them.
+    GET / returns the page. POST /without, with a JSON list of [kind, layer, head], returns the output without these
+    heads, and the log-probability of the map's translation or text without them.
 
     Args:
-        translator: the translator of the map's model.
+        without: returns both for some heads: `Translator.translate_without` or `TextAnalyzer.predict_without`.
         attention: the map to show, made with `without_heads`.
         port: the TCP port; 0 selects a free one, see `url`.
 
@@ -52,7 +54,7 @@ class AttentionServer(ThreadingHTTPServer):
 
     request_queue_size = 2 * MAX_CONNECTIONS
 
-    def __init__(self, translator: Translator, attention: AttentionMap, port: int = 0) -> None:
+    def __init__(self, without: Without, attention: AttentionMap, port: int = 0) -> None:
         self._slots = BoundedSemaphore(MAX_CONNECTIONS)
         # Connections whose request has not been received completely, with their start times, oldest first.
         self._pending: dict[socket, float] = {}
@@ -62,7 +64,7 @@ class AttentionServer(ThreadingHTTPServer):
         self._model_lock = Lock()
         self._closed = False
         self.page = build_page(attention, live=True).encode()
-        self.translator = translator
+        self.without = without
         self.attention = attention
         try:
             super().__init__((ADDRESS, port), _Handler)
@@ -83,7 +85,7 @@ class AttentionServer(ThreadingHTTPServer):
         suffixes = (f":{port}", "") if port == 80 else (f":{port}",)
         return {name + suffix for name in (ADDRESS, "localhost") for suffix in suffixes}
 
-    def translate_without(self, body: bytes) -> dict[str, object]:
+    def output_without(self, body: bytes) -> dict[str, object]:
         """Return the response to the body of a request; raise ValueError if it is not a list of the model's heads."""
         try:
             requested = json.loads(body)
@@ -95,8 +97,8 @@ class AttentionServer(ThreadingHTTPServer):
         with self._model_lock:
             if self._closed:
                 raise ConnectionAbortedError("the server is closed")
-            translation, log_probability = self.translator.translate_without(self.attention, heads)
-        return {"translation": translation, "logProbability": log_probability}
+            output, log_probability = self.without(self.attention, heads)
+        return {"translation": output, "logProbability": log_probability}
 
     def mark_received(self, connection: socket) -> None:
         """Record that the request of a connection has been received completely."""
@@ -212,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error_text(HTTPStatus.NOT_FOUND, "not found: the page is at /")
 
     def do_POST(self) -> None:
-        """Translate without some heads."""
+        """Send the output without some heads."""
         length = self.headers.get("Content-Length", "")
         if not self._has_valid_host() or self.path != "/without":
             self._send_error_text(HTTPStatus.NOT_FOUND, "not found: the page is at /")
@@ -230,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
                 if len(body) != int(length):
                     raise ValueError("the request is shorter than its Content-Length")
                 self.server.mark_received(self.connection)
-                response = self.server.translate_without(body)
+                response = self.server.output_without(body)
             except ValueError as error:
                 self._send_error_text(HTTPStatus.BAD_REQUEST, str(error))
             else:

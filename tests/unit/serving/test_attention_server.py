@@ -30,7 +30,7 @@ TIMEOUT = 8
 def running() -> Iterator[AttentionServer]:
     translator = random_translator()
     shown = translator.attention("the lamp", "the door", without_heads=True)
-    with AttentionServer(translator, shown) as server:
+    with AttentionServer(translator.translate_without, shown) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield server
@@ -122,7 +122,7 @@ def test_a_missing_body_does_not_delay_others(server: AttentionServer, monkeypat
 
 
 def test_many_connections(server: AttentionServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server.translator, "translate_without", lambda *_: ("text", -1.0))
+    monkeypatch.setattr(server, "without", lambda *_: ("text", -1.0))
     with ExitStack() as stack:
         idle = [stack.enter_context(connect(server)) for _ in range(200)]
         assert_responsive(server)
@@ -151,7 +151,7 @@ def test_the_model_handles_one_request_at_a_time_and_the_page_is_served_meanwhil
         assert release.wait(TIMEOUT)
         return "text", -1.0
 
-    monkeypatch.setattr(server.translator, "translate_without", without)
+    monkeypatch.setattr(server, "without", without)
     threads = [Thread(target=send, args=(server, post(server, b"[]"))) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -245,7 +245,7 @@ def test_closing_the_server_waits_for_the_model_only(monkeypatch: pytest.MonkeyP
         return "text", -1.0
 
     with running() as server, ExitStack() as stack:
-        monkeypatch.setattr(server.translator, "translate_without", without)
+        monkeypatch.setattr(server, "without", without)
         for _ in range(MAX_CONNECTIONS // 2):
             stack.enter_context(connect(server))
         for _ in range(3):

@@ -180,7 +180,8 @@ function headToggles(parent) {
 /** Add controls for kind of attention, layer, and one or several heads. Returns a function that updates them. */
 function attentionControls(panel, kinds, { heads = "none" } = {}) {
   const bar = panel.append("div").attr("class", "controls");
-  const chooseKind = radioGroup(bar, "Attention", (kind) => setState({ kind }));
+  // A model of one text has one kind of attention.
+  const chooseKind = isText ? () => {} : radioGroup(bar, "Attention", (kind) => setState({ kind }));
   const chooseLayer = radioGroup(bar, "Layer", (layer) => setState({ layer }));
   const chooseHead = heads === "one" ? radioGroup(bar, "Head", (head) => setState({ head })) : null;
   const toggleHeads = heads === "many" ? headToggles(bar) : null;

@@ -2,12 +2,20 @@
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
 
-const KIND_NAMES = {
-  encoder_self: "Encoder self-attention",
-  decoder_self: "Decoder self-attention",
-  encoder_decoder: "Encoder–decoder attention",
-};
-const SHORT_NAMES = { encoder_self: "Encoder", decoder_self: "Decoder", encoder_decoder: "Encoder–decoder" };
+// A language model or an encoder reads one text; other models read a source and write an output.
+const { isText } = payload;
+const KIND_NAMES = isText
+  ? { encoder_self: "Self-attention", decoder_self: "Causal self-attention" }
+  : {
+      encoder_self: "Encoder self-attention",
+      decoder_self: "Decoder self-attention",
+      encoder_decoder: "Encoder–decoder attention",
+    };
+const SHORT_NAMES = isText
+  ? KIND_NAMES
+  : { encoder_self: "Encoder", decoder_self: "Decoder", encoder_decoder: "Encoder–decoder" };
+// The object in Python whose method `attention` makes this page.
+const MAKER = isText ? "analyzer" : "translator";
 
 /** Return the values of all 65,536 float16 bit patterns. */
 function halfTable() {

@@ -5,9 +5,11 @@ const VIEWS = [
   { id: "overview", name: "Overview", build: overviewView },
   { id: "query-key", name: "Query and key", build: queryKeyView },
   { id: "graph", name: "Graph", build: graphView },
-  { id: "translation", name: "Translation", build: translationView },
+  isText
+    ? { id: "prediction", name: "Prediction", build: predictionView }
+    : { id: "translation", name: "Translation", build: translationView },
   { id: "what-if", name: "What if", build: whatIfView },
-];
+].filter(({ id }) => !(isText && payload.logProbability === null && ["prediction", "what-if"].includes(id)));
 const tabs = d3.select("#tabs");
 const panels = d3.select("#panels");
 const updates = new Map();
@@ -38,6 +40,19 @@ function setTheme(theme) {
 function writeSentence() {
   d3.select("#text").text(payload.text);
   d3.select("#translation").text(payload.translation);
+  if (isText) {
+    d3.select("#text-label").text("Text");
+    d3.select("#translation-label").text("Predicted");
+    d3.select("#second").attr("hidden", payload.logProbability === null ? "" : null);
+    const count = payload.rows.predicted.tokens.length;
+    const perplexity = fixed(Math.exp(-payload.logProbability / count), 2);
+    // An encoder has no probability of a text: the sum is over tokens, each of which is masked in turn.
+    const whose = payload.kinds.decoder_self ? "of the text" : "of the tokens, each masked in turn,";
+    d3.select("#score").text(
+      `log-probability ${whose} ${fixed(payload.logProbability, 2)}, perplexity ${perplexity} per token`,
+    );
+    return;
+  }
   const order = payload.rightToLeft ? "; written from the last token to the first, and shown in this order below" : "";
   d3.select("#score").text(`log-probability ${fixed(payload.logProbability, 2)}${order}`);
 }

@@ -13,9 +13,9 @@ function queryKeyView(panel) {
   if (!kinds.length) {
     addNote(
       panel,
-      "This page does not contain queries and keys. The attention of a recurrent model has none. For other models, " +
-        "they are captured if details are requested:",
-      'translator.attention(text, details=True).save("page.html")',
+      "This page does not contain queries and keys. The attention of a recurrent model has none, and compressed " +
+        "attention has none for single tokens. For other models, they are captured if details are requested:",
+      `${MAKER}.attention(text, details=True).save("page.html")`,
     );
     return () => {};
   }

@@ -34,11 +34,16 @@ function translationView(panel) {
   const tabOrderUpdates = Object.values(rows).map((row) => rovingTabindex(row.node(), "button"));
   const readout = panel.append("p").attr("class", "readout").attr("aria-live", "polite");
   const steps = panel.append("section").attr("class", "steps");
+  steps.append("h3").text("Most probable tokens at each position");
+  steps
+    .append("p")
+    .attr("class", "lead")
+    .text("For each position: the token of the output, and the most probable tokens under the model.");
+  const markSteps = candidateSteps(steps);
   const sameWord = (a, b) => a.side === b.side && a.index === b.index;
   const pointer = trackPointer(stage.node(), "button.token", draw, sameWord);
   let weights;
   let units;
-  drawSteps();
 
   function update() {
     const withMean = (count, name) => [
@@ -113,7 +118,9 @@ function translationView(panel) {
       .style("--share", (datum) => `${100 * (share(datum) ?? 0)}%`);
     buttons.select(".amount").text((datum) => (share(datum) === null ? "" : percent(share(datum))));
     drawLinks(at);
-    markSteps(at);
+    const { starts, tokens } = units.output;
+    if (at?.side === "output") markSteps(starts[at.index], starts[at.index + 1] ?? tokens);
+    else markSteps(0, 0);
     if (at === null) {
       readout.text("Point at a word to see its largest weights.");
       return;
@@ -170,61 +177,6 @@ function translationView(panel) {
         context.stroke();
       }
     }
-  }
-
-  function drawSteps() {
-    steps.append("h3").text("Most probable tokens at each position");
-    if (!payload.candidates.length) {
-      addNote(
-        steps,
-        "This page does not contain candidates. They are included if they are requested:",
-        'translator.attention(text, candidates=5).save("page.html")',
-      );
-      return;
-    }
-    steps
-      .append("p")
-      .attr("class", "lead")
-      .text("For each position: the token of the output, and the most probable tokens under the model.");
-    const list = steps.append("ol").attr("class", "step-list").attr("dir", directionOf(payload.rows.predicted.tokens));
-    const step = list.selectAll("li").data(payload.candidates).join("li");
-    step
-      .append("span")
-      .attr("class", "word output-token")
-      .each(function (candidates, index) {
-        writeToken(this, payload.rows.predicted.tokens[index]);
-      });
-    const candidate = step
-      .append("ul")
-      .selectAll("li")
-      .data((candidates, index) =>
-        candidates.map(([token, probability]) => ({
-          token,
-          probability,
-          inOutput: token === payload.rows.predicted.tokens[index],
-        })),
-      )
-      .join("li")
-      .classed("chosen", ({ inOutput }) => inOutput)
-      .style("--share", ({ probability }) => `${100 * probability}%`);
-    candidate
-      .append("span")
-      .attr("class", "word")
-      .each(function ({ token }) {
-        writeToken(this, token);
-      });
-    candidate
-      .append("span")
-      .attr("class", "amount")
-      .text(({ probability }) => percent(probability));
-  }
-
-  /** Mark the positions that belong to the active word of the output. */
-  function markSteps(at) {
-    const { starts, tokens } = units.output;
-    const [first, last] =
-      at?.side === "output" ? [starts[at.index], starts[at.index + 1] ?? tokens] : [Infinity, Infinity];
-    steps.selectAll(".step-list > li").classed("active", (datum, index) => index >= first && index < last);
   }
 
   return update;

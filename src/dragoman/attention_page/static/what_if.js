@@ -1,20 +1,23 @@
 // The view "What if": the effect of switching heads off.
 
+// What the log-probability belongs to.
+const SCORED = isText ? "text" : "translation";
+
 function whatIfView(panel) {
   addHeading(
     panel,
     "The effect of switching a head off",
-    "Each cell is one head. Its number is the change in the log-probability of the translation above if only this " +
-      "head is switched off; it is negative if the head contributes to the translation. Click a cell to see the " +
-      "translation without the head." +
+    `Each cell is one head. Its number is the change in the log-probability of the ${SCORED} above if only this head ` +
+      `is switched off; it is negative if the head contributes to the ${isText ? "prediction" : SCORED}. Click a cell ` +
+      `to see the ${isText ? "predicted tokens" : SCORED} without the head.` +
       (payload.live ? " Shift-click further cells to switch several heads off at the same time." : ""),
   );
   if (!payload.without.length) {
     addNote(
       panel,
       "This page does not contain the effects of single heads, which take as long to compute as several " +
-        "translations. To include them, run `dragoman attention` without --quick, or in Python:",
-      'translator.attention(text, without_heads=True).save("page.html")',
+        `${isText ? "predictions" : "translations"}. To include them, run \`dragoman attention\` without --quick, or in Python:`,
+      `${MAKER}.attention(text, without_heads=True).save("page.html")`,
     );
     return () => {};
   }
@@ -112,7 +115,7 @@ function whatIfView(panel) {
   function show(title, ablation) {
     result.selectAll("*").remove();
     result.append("h3").text(title);
-    // Both translations are from greedy search, so that their difference is not due to the search.
+    // Both outputs are from greedy search, so that their difference is not due to the search.
     const [withHeads, withoutHeads] = differences(payload.withAll, ablation.translation);
     const lines = result.append("dl").attr("class", "compare");
     drawLine(lines, "with", withHeads, "del");
@@ -121,9 +124,10 @@ function whatIfView(panel) {
     const [before, after, change] = [fixed(total, 2), fixed(ablation.logProbability, 2), signed(ablation.change, 2)];
     const scores = `log-probability ${before} → ${after} (${change})`;
     const ratio = factor > 0.001 && factor < 1000 ? `, a probability ${factor.toPrecision(2)} times as large` : "";
-    const same = payload.withAll === ablation.translation ? "Both translations are the same. " : "";
+    const outputs = isText ? "predictions" : "translations";
+    const same = payload.withAll === ablation.translation ? `Both ${outputs} are the same. ` : "";
     const greedy = payload.withAll === payload.translation ? "" : "Both lines are found by greedy search. ";
-    result.append("p").attr("class", "change").text(`${same}${greedy}For the translation above: ${scores}${ratio}.`);
+    result.append("p").attr("class", "change").text(`${same}${greedy}For the ${SCORED} above: ${scores}${ratio}.`);
   }
 
   function drawLine(lines, name, words, mark) {
