@@ -7,10 +7,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman.data.batching import collate
+from dragoman.data.token_stream import WindowBatch
+from dragoman.models.config.language import LanguageConfig
 from dragoman.models.config.transformer import PRESETS, TransformerConfig
-from dragoman.models.registry import build_model, preset
-from dragoman.run.flops import training_flops
+from dragoman.models.registry import build_language_model, build_model, preset
+from dragoman.run.flops import language_training_flops, training_flops
 from dragoman.training.gradients import accumulate_gradients
+from dragoman.training.language_objective import LanguageLosses
 from dragoman.training.translation_objective import TranslationLosses
 
 # With the end symbol, and with the row of zeros that a packed batch has, as many rows as a layout pads to: 128.
@@ -58,3 +61,15 @@ def test_sources_and_targets_of_different_lengths() -> None:
     output = target * 4 * 11
     assert training_flops(config, [source], [target]) == 3 * 2 * (encoder + decoder + output)
     assert training_flops(config, [source, 1], [target, 2]) > training_flops(config, [source], [target])
+
+
+@pytest.mark.parametrize(("d_k", "d_v", "activation"), [(None, None, "gelu"), (24, 8, "swiglu")])
+def test_the_count_of_a_training_step_of_a_language_model(d_k: int | None, d_v: int | None, activation: str) -> None:
+    config = LanguageConfig(
+        vocabulary=90, layers=3, d_model=32, heads=2, d_ff=48, d_k=d_k, d_v=d_v, activation=activation, context=64
+    )
+    tokens = torch.full((3, 64), 5)
+    batch = WindowBatch(tokens_in=tokens, tokens_out=tokens, documents=None, target_mask=None, tokens=tokens.numel())
+    with FlopCounterMode(display=False) as counter:
+        accumulate_gradients(build_language_model(config), [batch], LanguageLosses(0.0), "fp32", torch.device("cpu"))
+    assert counter.get_total_flops() == language_training_flops(config, 3, 64)

@@ -4,13 +4,23 @@ from collections.abc import Iterable
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from dragoman.comparison.studies import STUDIES
+from dragoman.comparison.studies import STUDIES, tasks_with_studies
 from dragoman.evaluation.tasks import TASKS
 from dragoman.models.registry import ARCHITECTURES
 from dragoman.models.tasks import KINDS
 from dragoman.native.engine_selection import EngineName, PrecisionName
 
-__all__ = ["EngineName", "PrecisionName", "architectures", "metrics", "one_of", "presets", "studies", "tasks"]
+__all__ = [
+    "EngineName",
+    "PrecisionName",
+    "architectures",
+    "metrics",
+    "one_of",
+    "presets",
+    "studies",
+    "study_tasks",
+    "tasks",
+]
 
 
 def one_of(names: Iterable[str]) -> PrimitiveConstructorSpec[str]:
@@ -44,6 +54,11 @@ def tasks() -> list[str]:
 def studies() -> list[str]:
     """Return the names of the studies of `dragoman compare`."""
     return list(STUDIES)
+
+
+def study_tasks() -> list[str]:
+    """Return the tasks of `dragoman compare`."""
+    return tasks_with_studies()
 
 
 def metrics() -> list[str]:

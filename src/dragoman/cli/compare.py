@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
-from dragoman.cli.choices import one_of, studies
+from dragoman.cli.choices import one_of, studies, study_tasks
 from dragoman.cli.examples import Example
 from dragoman.cli.options import CORPUS_FILES, LanguageOptions, OptionalCorpus, OutDirectory, RunFileOptions
 from dragoman.printing import printable
@@ -24,22 +24,28 @@ class Compare:
             "Compare kinds of positional encoding on a test set",
             "dragoman compare mine.tsv --study positions --minutes 10 --test test.tsv --out studies/positions",
         ),
+        Example(
+            "Compare language models on a text",
+            "dragoman compare --task language book.txt --minutes 10 --out studies/book",
+        ),
     )
 
     corpora: Annotated[
         Positional[tuple[str, ...]],
         arg(
             metavar="CORPUS ...",
-            help=f"Sentence pairs: {CORPUS_FILES}. Each variant reads them.",
+            help=f"Sentence pairs: {CORPUS_FILES}; for language models, texts. Each variant reads them.",
             help_behavior_hint="",
         ),
     ]
     minutes: Annotated[float, arg(metavar="MINUTES")]
-    """Training time per variant; the second table, at equal numbers of target tokens, needs at most the same again."""
+    """Training time per variant; the second table, at equal numbers of tokens, needs at most the same again."""
     out: OutDirectory
     """Directory to write: one model per variant, comparison.md, .html, .png and .svg."""
-    study: Annotated[str, one_of(studies())] = "architecture"
-    """Study: what the variants differ in."""
+    task: Annotated[str | None, one_of(study_tasks()), arg(help_behavior_hint="")] = None
+    """What the models are trained for; translation by default."""
+    study: Annotated[str | None, one_of(studies()), arg(help_behavior_hint="")] = None
+    """Study: what the variants differ in; architecture by default, or language-models."""
     validation: OptionalCorpus = None
     """Corpus to validate on; by default a share of the training corpora is held out."""
     test: OptionalCorpus = None
@@ -52,11 +58,12 @@ class Compare:
         from dragoman.cli.run_file import read_run_file
         from dragoman.settings import apply_overrides
 
-        languages = {
+        options = {
+            "task": self.task,
             "source_language": self.language.source_language,
             "target_language": self.language.target_language,
         }
-        return apply_overrides(read_run_file(self.run_file.config, languages), self.run_file.set_)
+        return apply_overrides(read_run_file(self.run_file.config, options), self.run_file.set_)
 
     def run(self) -> None:
         """Run the variants that have not been run yet, then print the tables."""

@@ -14,31 +14,23 @@ from typing import Any
 from rich.console import Console
 
 from dragoman.comparison.matching import count_parameters, match_width
-from dragoman.comparison.studies import Study, Variant, study_named
-from dragoman.comparison.trial import Trial, TrialResult, load_result, run_trial
+from dragoman.comparison.studies import Study, Variant, study_named, study_names
+from dragoman.comparison.study_task import StudyTask
+from dragoman.comparison.study_tasks import study_task
+from dragoman.comparison.trial import Trial, TrialResult, load_result
+from dragoman.comparison.trial_run import run_trial
 from dragoman.errors import SettingsError, StorageError, UserError
 from dragoman.files import read_json_object, write_atomically
-from dragoman.models.config import ModelConfig, Seq2SeqConfig
-from dragoman.models.registry import preset, read_model_config
+from dragoman.models.config import ModelConfig
+from dragoman.models.registry import read_model_config
 from dragoman.printing import print_message
-from dragoman.run.config import read_settings, resolve_without_corpus
 from dragoman.run.plan import Plan, load_plan
-from dragoman.run.tasks.translation import translation_config
+from dragoman.run.tasks.table import DEFAULT_TASK
 from dragoman.settings import differences, merge, to_mapping
 from dragoman.streams import open_standard_streams
 from dragoman.training.stopping import StopRequest, TrainingStopped, catch_stop_signals
 
 REQUEST_FILE = "study.json"
-# Defaults of all studies, which a run file can change. Adam is suitable for all architectures. There are enough
-# validations for a learning curve, but on few pairs, since their time is part of the budget.
-DEFAULTS = {
-    "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
-    "training": {"optimizer": "adam", "validations": 6},
-    "data": {"validation_pairs": 300},
-}
-# Settings that a variant of another architecture takes from the reference, if it has them. Its sizes are those of its
-# own preset.
-SHARED_SETTINGS = ("dropout", "norm_placement", "norm", "activation", "tied_embeddings")
 BY_TIME, BY_TOKENS = "time", "tokens"
 
 
@@ -63,7 +55,7 @@ def compare(
     corpora: Sequence[str],
     out: Path,
     *,
-    study: str = "architecture",
+    study: str | None = None,
     minutes: float,
     validation: str | None = None,
     test: str | None = None,
@@ -73,7 +65,7 @@ def compare(
     """Compare the variants of a study with equal budgets.
 
     Every variant is trained for `minutes`, and then again for the number of updates that the slowest variant made in
-    this time. In the second training, all variants see the same batches, and therefore the same target tokens. The
+    this time. In the second training, all variants see the same batches, and therefore the same tokens. The
     first variant of the study is the reference: the defaults that suit the corpus and the budget (such as subwords and
     batches) are determined for it and used for all variants. A repeated call skips finished trials and resumes an
     interrupted one.
@@ -92,11 +84,11 @@ def compare(
     Args:
         corpora: Corpora to train on, as in `train`.
         out: Directory for the model directories of the trials, which are below time/ and tokens/.
-        study: Name of a study in `studies.STUDIES`.
+        study: Name of a study in `studies.STUDIES`. Defaults to the first study of the task.
         minutes: Wall-clock time for each variant.
         validation: Corpus to validate on, as in `train`.
-        test: Corpus on which the models are evaluated. None: the validation pairs.
-        settings: Settings of a run file, for all variants.
+        test: Corpus on which the models are evaluated. None: the validation pairs or text.
+        settings: Settings of a run file, for all variants; `task` is "translation" by default, or "language".
         console: Shows the progress. Defaults to standard error.
 
     Raises:
@@ -105,21 +97,19 @@ def compare(
         TrainingStopped: after SIGINT or SIGTERM, when the state has been saved; the same call resumes the comparison.
     """
     console = console or Console(stderr=True, soft_wrap=True)
-    selected = study_named(study)
     if "-" in (*corpora, validation, test):
         raise SettingsError("standard input (-) cannot be used, because every variant reads the corpora: give files")
     if not minutes > 0:
         raise SettingsError(f"minutes must be above 0, not {minutes}")
     settings = settings or {}
+    task_name = str(settings.get("task", DEFAULT_TASK))
+    study = study_names(task_name)[0] if study is None else study
+    selected = study_named(study, task_name)
     training = settings.get("training", {})
     if isinstance(training, Mapping) and {"steps", "minutes"} & training.keys():
         raise SettingsError(
             "--minutes sets the budget of every variant of a comparison: remove training.steps and training.minutes"
         )
-    if "preset" in settings:
-        # An architecture without this preset is reported before any training.
-        for variant in selected.variants:
-            preset(str(settings["preset"]), 1000, 1000, joint=True, architecture=variant.architecture)
     request = {
         "study": study,
         "minutes": minutes,
@@ -128,21 +118,24 @@ def compare(
         "test": test,
         "settings": json.loads(json.dumps(settings)),
     }
-    first = reference_settings(selected.variants[0], settings, minutes)
-    resolve_without_corpus(read_settings(first))
+    task = study_task(selected.task)
+    first = reference_settings(task, selected.variants[0], settings, minutes)
+    task.check(selected.variants, first)
     _write_request(out, request)
     with catch_stop_signals() as stop:
-        trials = _Trials(tuple(corpora), validation, test, out, console, stop)
+        trials = _Trials(task, tuple(corpora), validation, test, out, console, stop)
         comparison = _run(selected, request, first, trials)
         if stop.signal_number is not None:
             raise TrainingStopped(stop.signal_number, 0)
     return comparison
 
 
-def reference_settings(reference: Variant, settings: Mapping[str, Any], minutes: float) -> dict[str, Any]:
+def reference_settings(
+    task: StudyTask, reference: Variant, settings: Mapping[str, Any], minutes: float
+) -> dict[str, Any]:
     """Return the settings of the reference: the defaults of studies, replaced by the user's and the variant's."""
     return merge(
-        DEFAULTS,
+        task.defaults,
         settings,
         {"architecture": reference.architecture, "model": reference.model, "training": reference.training},
         {"training": {"minutes": minutes}},
@@ -175,7 +168,7 @@ def variant_settings(variant: Variant, reference: Plan, *, match_parameters: boo
     """Return the settings of a variant: those of the reference, replaced by the variant's own.
 
     A variant of another architecture starts from the preset of the same name, with the settings that both architectures
-    have in common (`SHARED_SETTINGS`) taken from the reference.
+    have in common (`StudyTask.shared`) taken from the reference.
 
     Args:
         variant: the variant.
@@ -187,7 +180,7 @@ def variant_settings(variant: Variant, reference: Plan, *, match_parameters: boo
     target = count_parameters(reference.model)
     if match_parameters and count_parameters(model) != target:
         model = match_width(model, target)
-    own = {key: value for key, value in to_mapping(model).items() if not key.endswith("_vocabulary")}
+    own = {key: value for key, value in to_mapping(model).items() if not key.endswith("vocabulary")}
     changes: dict[str, Any] = {"architecture": variant.architecture, "model": own, "training": variant.training}
     if variant.rate != 1:
         schedule = config.schedule
@@ -199,15 +192,9 @@ def variant_settings(variant: Variant, reference: Plan, *, match_parameters: boo
 def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
     settings = to_mapping(reference.model)
     if variant.architecture != reference.config.architecture:
-        assert isinstance(reference.model, Seq2SeqConfig)
-        own = preset(
-            reference.config.preset,
-            reference.model.source_vocabulary,
-            reference.model.target_vocabulary,
-            joint=translation_config(reference).tokenizer.joint,
-            architecture=variant.architecture,
-        )
-        shared = {name: settings[name] for name in SHARED_SETTINGS if hasattr(own, name)}
+        task = study_task(reference.config.task)
+        own = task.preset(variant.architecture, reference)
+        shared = {name: settings[name] for name in task.shared if name in settings and hasattr(own, name)}
         settings = {**to_mapping(own), **shared}
     return read_model_config(variant.architecture, {**settings, **variant.model}, f"variant {variant.name}")
 
@@ -216,6 +203,7 @@ def _variant_model(variant: Variant, reference: Plan) -> ModelConfig:
 class _Trials:
     """Runs the trials of a comparison, each in a separate process."""
 
+    task: StudyTask
     corpora: tuple[str, ...]
     validation: str | None
     test: str | None
@@ -233,7 +221,7 @@ class _Trials:
         directory = self.directory(name, budget)
         if (finished := load_result(directory)) is not None:
             return finished
-        self.console.rule(f"{name} ({'equal time' if budget == BY_TIME else 'equal target tokens'})")
+        self.console.rule(f"{name} (equal {'time' if budget == BY_TIME else self.task.tokens})")
         directory.parent.mkdir(parents=True, exist_ok=True)
         trial = Trial(
             name=name,

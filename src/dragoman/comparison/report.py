@@ -14,28 +14,40 @@ from matplotlib.ticker import EngFormatter
 
 from dragoman import __version__
 from dragoman.comparison.compare import Comparison
+from dragoman.comparison.study_task import StudyTask
+from dragoman.comparison.study_tasks import study_task
 from dragoman.comparison.trial import Point, TrialResult
 from dragoman.files import write_atomically
 from dragoman.printing import printable
 from dragoman.threads import available_cpus
+from dragoman.training.metrics import METRICS, Metric
 
 # A palette that is also distinguishable with colour blindness (Okabe and Ito 2008). In greyscale, the markers differ.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^Dvp*"
 
-_COLUMNS: tuple[tuple[str, Callable[[TrialResult], str]], ...] = (
-    ("variant", lambda result: result.name),
-    ("parameters", lambda result: f"{result.parameters / 1e6:.2f} M"),
-    ("updates", lambda result: f"{result.updates:,}"),
-    ("target tokens", lambda result: f"{result.target_tokens / 1e6:.2f} M"),
-    ("minutes", lambda result: f"{result.seconds / 60:.1f}"),
-    ("training tokens/s", lambda result: f"{result.training_tokens_per_second:,.0f}"),
-    ("validation loss", lambda result: f"{result.curve[-1].loss:.3f}"),
-    ("test BLEU", lambda result: f"{result.bleu:.1f}"),
-    ("test chrF", lambda result: f"{result.chrf:.1f}"),
-    ("decoding tokens/s", lambda result: f"{result.decoding_tokens_per_second:,.0f}"),
-    ("peak memory", lambda result: f"{result.peak_megabytes:,.0f} MB"),
-)
+# Heading of a column, and its cell for a result.
+Column = tuple[str, Callable[[TrialResult], str]]
+
+
+def columns(task: StudyTask) -> list[Column]:
+    """Return the columns of the tables of a task."""
+    return [
+        ("variant", lambda result: result.name),
+        ("parameters", lambda result: f"{result.parameters / 1e6:.2f} M"),
+        ("updates", lambda result: f"{result.updates:,}"),
+        (task.tokens, lambda result: f"{result.tokens / 1e6:.2f} M"),
+        ("minutes", lambda result: f"{result.seconds / 60:.1f}"),
+        ("training tokens/s", lambda result: f"{result.training_tokens_per_second:,.0f}"),
+        ("validation loss", lambda result: f"{result.curve[-1].metrics['loss']:.3f}"),
+        *(_test_column(METRICS[name]) for name in task.metrics),
+        (task.speed, lambda result: f"{result.test.tokens_per_second:,.0f}"),
+        ("peak memory", lambda result: f"{result.peak_megabytes:,.0f} MB"),
+    ]
+
+
+def _test_column(metric: Metric) -> Column:
+    return f"test {metric.label}", lambda result: f"{result.test.metrics[metric.name]:{metric.format}}"
 
 
 def write_report(comparison: Comparison, out: Path) -> None:
@@ -48,27 +60,30 @@ def write_report(comparison: Comparison, out: Path) -> None:
 
 
 def tables(comparison: Comparison) -> list[tuple[str, Sequence[TrialResult]]]:
-    """Return the two tables, by time and by target tokens, each with its title."""
+    """Return the two tables, by time and by tokens, each with its title."""
+    tokens = study_task(comparison.study.task).tokens
     minutes, updates = comparison.request["minutes"], comparison.by_tokens[0].updates
     return [
         (f"The same wall-clock time: {minutes:g} minutes", comparison.by_time),
-        (f"The same target tokens: {updates:,} updates on the same batches", comparison.by_tokens),
+        (f"The same {tokens}: {updates:,} updates on the same batches", comparison.by_tokens),
     ]
 
 
 def conditions(comparison: Comparison) -> list[str]:
     """Return the conditions of the comparison, one per line: data, metrics, hardware and versions."""
-    request = comparison.request
+    request, task = comparison.request, study_task(comparison.study.task)
     corpora = ", ".join(printable(Path(part).name) for name in request["corpora"] for part in name.split(","))
     test = request["test"]
     where = (
         f"on {printable(Path(test.split(',')[0]).name)}"
         if test
-        else "on the validation pairs, by which the weights were also selected: use --test for unbiased metrics"
+        else f"on the {task.held_out}, by which the weights were also selected: use --test for unbiased metrics"
     )
+    measured = _listed([METRICS[name].label for name in task.metrics], "and")
+    methods = _listed(list(dict.fromkeys(result.test.method for result in comparison.by_time)), "or")
     cores = available_cpus()
     return [
-        f"Trained on {corpora}; test BLEU and chrF {where}, with a beam of 4 ({comparison.by_time[0].signature}).",
+        f"Trained on {corpora}; test {measured} {where}, {methods}.",
         "All variants use the tokenizer, the order of batches and the optimizer of the first variant. Each is trained "
         "once, with one seed: small differences are not significant.",
         *(
@@ -76,7 +91,7 @@ def conditions(comparison: Comparison) -> list[str]:
             for variant in comparison.study.variants
             if variant.rate != 1
         ),
-        "Decoding is measured with the torch engine for all variants, since the native engine supports only some.",
+        task.condition,
         f"{platform.machine()}, {cores} cores; dragoman {__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}; {date.today().isoformat()}.",
     ]
@@ -84,10 +99,11 @@ def conditions(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """Return both tables and the conditions of the comparison as Markdown."""
+    shown = columns(study_task(comparison.study.task))
     lines = [f"# {comparison.study.question}", ""]
     for title, results in tables(comparison):
-        lines += [f"## {title}", "", _row([name for name, _ in _COLUMNS]), _row(["---"] * len(_COLUMNS))]
-        lines += [_row([cell(result) for _, cell in _COLUMNS]) for result in results]
+        lines += [f"## {title}", "", _row([name for name, _ in shown]), _row(["---"] * len(shown))]
+        lines += [_row([cell(result) for _, cell in shown]) for result in results]
         lines.append("")
     lines += [f"- {line}" for line in conditions(comparison)]
     lines += ["", "| variant | shape |", "|---|---|"]
@@ -96,20 +112,20 @@ def markdown(comparison: Comparison) -> str:
 
 
 def draw(comparison: Comparison) -> Figure:
-    """Draw BLEU and loss on the validation pairs over time and over target tokens."""
-    figure = Figure(figsize=(11, 7.2), dpi=150, layout="constrained")
-    grid = figure.subplots(2, 2, sharey="row")
-    by_time, by_tokens = comparison.by_time, comparison.by_tokens
-    _draw(grid[0][0], by_time, lambda point: point.seconds / 60, lambda point: point.bleu)
-    _draw(grid[0][1], by_tokens, lambda point: point.target_tokens, lambda point: point.bleu)
-    _draw(grid[1][0], by_time, lambda point: point.seconds / 60, lambda point: point.loss)
-    _draw(grid[1][1], by_tokens, lambda point: point.target_tokens, lambda point: point.loss)
-    grid[0][0].set(title="Equal time", ylabel="validation BLEU (greedy search)")
-    grid[0][1].set(title="Equal target tokens")
-    grid[1][0].set(xlabel="minutes", ylabel="validation loss (nats per token)")
-    grid[1][1].set(xlabel="target tokens")
-    for axes in grid[:, 1]:
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    """Draw metrics of the validations over time and over tokens."""
+    task = study_task(comparison.study.task)
+    rows = len(task.curves)
+    figure = Figure(figsize=(11, 0.8 + 3.2 * rows), dpi=150, layout="constrained")
+    grid = figure.subplots(rows, 2, sharey="row", squeeze=False)
+    for (left, right), (name, label) in zip(grid, task.curves.items(), strict=True):
+        _draw(left, comparison.by_time, lambda point: point.seconds / 60, name)
+        _draw(right, comparison.by_tokens, lambda point: point.tokens, name)
+        left.set(ylabel=label)
+        right.xaxis.set_major_formatter(EngFormatter(sep=""))
+    grid[0][0].set(title="Equal time")
+    grid[0][1].set(title=f"Equal {task.tokens}")
+    grid[-1][0].set(xlabel="minutes")
+    grid[-1][1].set(xlabel=task.tokens)
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
@@ -128,11 +144,12 @@ def page(comparison: Comparison, picture: str) -> str:
         comparison: the comparison.
         picture: the figure as SVG.
     """
+    shown = columns(study_task(comparison.study.task))
     parts = []
     for title, results in tables(comparison):
-        head = "".join(f"<th>{html.escape(name)}</th>" for name, _ in _COLUMNS)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name, _ in shown)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell(result))}</td>" for _, cell in _COLUMNS) + "</tr>\n"
+            "<tr>" + "".join(f"<td>{html.escape(cell(result))}</td>" for _, cell in shown) + "</tr>\n"
             for result in results
         )
         parts.append(
@@ -166,11 +183,11 @@ dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 1rem; }}
 """
 
 
-def _draw(axes: Axes, results: Sequence[TrialResult], x: Callable[[Point], float], y: Callable[[Point], float]) -> None:
+def _draw(axes: Axes, results: Sequence[TrialResult], x: Callable[[Point], float], metric: str) -> None:
     for number, result in enumerate(results):
         axes.plot(
             [x(point) for point in result.curve],
-            [y(point) for point in result.curve],
+            [point.metrics[metric] for point in result.curve],
             label=result.name,
             color=_COLOURS[number % len(_COLOURS)],
             marker=_MARKERS[number % len(_MARKERS)],
@@ -183,3 +200,9 @@ def _draw(axes: Axes, results: Sequence[TrialResult], x: Callable[[Point], float
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def _listed(items: Sequence[str], conjunction: str) -> str:
+    """Return the items as a list in a sentence, such as "a, b and c"."""
+    *first, last = items
+    return f"{', '.join(first)} {conjunction} {last}" if first else last

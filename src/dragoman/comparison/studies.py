@@ -1,7 +1,7 @@
 """The studies of `dragoman compare`: named sets of variants, each given as settings of a run file.
 
-The first variant of a study is its reference. Settings that a study does not vary are chosen for the reference and used
-for all variants.
+Each study belongs to a task. Its first variant is its reference: settings that a study does not vary are chosen for the
+reference and used for all variants.
 
 Learning rates. The reference of each study has the peak rate 0.001 unless the user gives another one; `Variant.rate` is
 a multiple of it. Rates were measured for three models only, each trained for three minutes on one corpus (the table
@@ -13,7 +13,8 @@ a multiple of it. Rates were measured for three models only, each trained for th
 
 The other rates are defaults that were not tuned. The other LSTM variants have the rate of the measured LSTM, and the
 Universal Transformers and the decoder-only model that of the Transformer. In the studies of one architecture, all
-variants have the rate of the pre-norm Transformer.
+variants have the rate of the pre-norm Transformer. In those of language models, the LSTM has the rate of the measured
+LSTM, and all others that of the Transformer.
 """
 
 from collections.abc import Mapping
@@ -50,11 +51,13 @@ class Study:
     Attributes:
         question: Question that the study is meant to answer; the title of its report.
         variants: The variants, the reference first.
+        task: Task of the models, as in `dragoman train --task`.
         matched: If true, the widths are fitted so that all variants have about as many parameters as the reference.
     """
 
     question: str
     variants: tuple[Variant, ...]
+    task: str = "translation"
     matched: bool = True
 
 
@@ -68,6 +71,10 @@ def _norm(placement: str, norm: str) -> Variant:
 
 def _depth(layers: int) -> Variant:
     return Variant(name=f"{layers} + {layers} layers", model={"encoder_layers": layers, "decoder_layers": layers})
+
+
+def _language(name: str, architecture: str = "language", rate: float = 1.0, **model: Any) -> Variant:
+    return Variant(name=name, architecture=architecture, model=model, rate=rate)
 
 
 def _recurrent(name: str, **model: Any) -> Variant:
@@ -128,15 +135,49 @@ STUDIES: dict[str, Study] = {
         ),
         matched=False,
     ),
+    "language-models": Study(
+        question="Which language model predicts text best under the same budget?",
+        task="language",
+        variants=(
+            _language("Transformer, rotary", positions="rotary"),
+            _language("Transformer, sinusoidal", positions="sinusoidal"),
+            _language("Transformer, no positions", positions="none"),
+            _language("Transformer-XL", "transformer-xl"),
+            _language("LSTM", "recurrent-language", rate=4.0),
+        ),
+    ),
 }
 
 
-def study_named(name: str) -> Study:
-    """Return the study with the given name.
+def tasks_with_studies() -> list[str]:
+    """Return the tasks that have studies."""
+    return list(dict.fromkeys(study.task for study in STUDIES.values()))
+
+
+def study_names(task: str) -> list[str]:
+    """Return the names of the studies of a task, the default first.
 
     Raises:
-        SettingsError: if there is no such study.
+        SettingsError: if the task has no studies.
     """
+    names = [name for name, study in STUDIES.items() if study.task == task]
+    if not names:
+        raise SettingsError(f"there are no studies of task {task!r}: choose one of {', '.join(tasks_with_studies())}")
+    return names
+
+
+def study_named(name: str, task: str) -> Study:
+    """Return the study of a task with the given name.
+
+    Raises:
+        SettingsError: if there is no such study of this task.
+    """
+    names = study_names(task)
     if name not in STUDIES:
-        raise SettingsError(f"unknown study {name!r}: choose one of {', '.join(STUDIES)}")
+        raise SettingsError(f"unknown study {name!r}: choose one of {', '.join(names)}")
+    if name not in names:
+        raise SettingsError(
+            f"study {name!r} is one of task {STUDIES[name].task!r}, not of task {task!r}: choose one of "
+            f"{', '.join(names)}"
+        )
     return STUDIES[name]

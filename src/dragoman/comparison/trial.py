@@ -1,28 +1,16 @@
-"""A trial: one variant is trained with one budget and measured, and its result is saved beside the model."""
+"""Definition and result of a trial: one variant that is trained with one budget and measured."""
 
-import json
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.device import peak_memory
 from dragoman.errors import StorageError
-from dragoman.evaluation.metrics import bleu_tokenizer_for, translation_metrics
-from dragoman.files import read_json_object, write_atomically
-from dragoman.run.plan import load_plan
-from dragoman.run.preparation import VALIDATION_TEXT, validation_sample
-from dragoman.run.tasks.translation import translation_config
-from dragoman.run.train import train
-from dragoman.search.config import SearchConfig
-from dragoman.settings import from_mapping, to_mapping
-from dragoman.training.events import Event, number_of, read_events, step_of
-from dragoman.translation.translator import Translator
+from dragoman.files import read_json_object
+from dragoman.settings import from_mapping
+from dragoman.training.events import Event, number_of, step_of
+from dragoman.training.metrics import METRICS
 
 RESULT_FILE = "comparison.json"
 
@@ -55,16 +43,29 @@ class Point:
     Attributes:
         updates: updates before it.
         seconds: time spent on training before it, including validations.
-        target_tokens: target tokens trained on before it.
-        loss: validation loss in nats per token.
-        bleu: validation BLEU.
+        tokens: tokens predicted in training before it; in translation, target tokens.
+        metrics: metrics of the validation, the loss included, by their names in `training.metrics.METRICS`.
     """
 
     updates: int
     seconds: float
-    target_tokens: int
-    loss: float
-    bleu: float
+    tokens: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Result of a trained model on the test set; what is measured depends on the task, see `StudyTask`.
+
+    Attributes:
+        metrics: the measured metrics, by their names in `training.metrics.METRICS`.
+        tokens_per_second: tokens of the test set that the torch engine decodes or evaluates per second.
+        method: how the metrics were measured.
+    """
+
+    metrics: Mapping[str, float]
+    tokens_per_second: float
+    method: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +79,10 @@ class TrialResult:
         parameters: number of parameters.
         updates: updates made.
         seconds: time spent on training, including validations.
-        target_tokens: target tokens trained on.
-        training_tokens_per_second: target tokens per second, the median over intervals without a validation.
-        decoding_tokens_per_second: target subwords of the test set per second, with a beam of 4 and the torch engine.
+        tokens: tokens predicted in training; in translation, target tokens.
+        training_tokens_per_second: these tokens per second, the median over intervals without a validation.
         peak_megabytes: largest memory use during training, in units of 2^20 bytes.
-        bleu: BLEU on the test set, with a beam of 4.
-        chrf: chrF on the test set, with a beam of 4.
-        signature: signature of BLEU (sacrebleu).
+        test: result on the test set.
         curve: the learning curve.
     """
 
@@ -94,13 +92,10 @@ class TrialResult:
     parameters: int
     updates: int
     seconds: float
-    target_tokens: int
+    tokens: int
     training_tokens_per_second: float
-    decoding_tokens_per_second: float
     peak_megabytes: float
-    bleu: float
-    chrf: float
-    signature: str
+    test: Measurement
     curve: tuple[Point, ...]
 
 
@@ -118,58 +113,8 @@ def load_result(directory: Path) -> TrialResult | None:
     return from_mapping(TrialResult, mapping, str(path), error=StorageError)
 
 
-def run_trial(trial: Trial) -> None:
-    """Train the variant or resume its training, measure the model, and write the result.
-
-    Raises:
-        UserError: as in `train`.
-        TrainingStopped: after a stop signal, when the state has been saved; the same call resumes the trial.
-    """
-    train(
-        trial.corpora,
-        trial.directory,
-        validation=trial.validation,
-        settings=trial.settings,
-        console=Console(stderr=True, soft_wrap=True),
-    )
-    # Before decoding, so that only the memory of training is measured.
-    peak = peak_memory() / 2**20
-    plan = load_plan(trial.directory / "run")
-    config = translation_config(plan)
-    pairs = _test_pairs(trial, plan.validation_size, config.data.validation_pairs)
-    translator = Translator.load(trial.directory, engine="torch", device=config.training.device)
-    start = time.monotonic()
-    translations = translator.translate([pair.source for pair in pairs], search=SearchConfig(beam=4))
-    seconds = time.monotonic() - start
-    texts = [translation.text for translation in translations]
-    metrics = translation_metrics(
-        texts,
-        [pair.target for pair in pairs],
-        tokenize=bleu_tokenizer_for(config.target_language),
-    )
-    events = read_events(trial.directory / "run" / "log.jsonl")
-    curve = learning_curve(events)
-    result = TrialResult(
-        name=trial.name,
-        architecture=config.architecture,
-        shape=plan.model.shape(),
-        parameters=json.loads((trial.directory / "metrics.json").read_text(encoding="utf-8"))["parameters"],
-        updates=curve[-1].updates,
-        seconds=curve[-1].seconds,
-        target_tokens=curve[-1].target_tokens,
-        training_tokens_per_second=training_speed(events),
-        decoding_tokens_per_second=sum(map(len, translator.tokenizer.encode_target(texts))) / seconds,
-        peak_megabytes=peak,
-        bleu=metrics.bleu,
-        chrf=metrics.chrf,
-        signature=metrics.signatures["bleu"],
-        curve=curve,
-    )
-    write_atomically(trial.directory / RESULT_FILE, (json.dumps(to_mapping(result), indent=2) + "\n").encode())
-
-
 def learning_curve(events: Sequence[Event]) -> tuple[Point, ...]:
-    """Return the validations of a log in order, each with the target tokens trained on before it."""
+    """Return the validations of a log in order, each with the tokens trained on before it."""
     tokens, points = 0.0, []
     for event in events:
         if event["event"] == "step":
@@ -179,16 +124,15 @@ def learning_curve(events: Sequence[Event]) -> tuple[Point, ...]:
                 Point(
                     updates=int(step_of(event)),
                     seconds=number_of(event, "elapsed"),
-                    target_tokens=int(tokens),
-                    loss=number_of(event, "loss"),
-                    bleu=number_of(event, "bleu"),
+                    tokens=int(tokens),
+                    metrics={name: number_of(event, name) for name in METRICS if name in event},
                 )
             )
     return tuple(points)
 
 
 def training_speed(events: Sequence[Event]) -> float:
-    """Return the target tokens per second in training.
+    """Return the tokens predicted per second in training.
 
     This is the median over the intervals between two consecutive "step" events of the log, so that intervals with a
     validation are left out.
@@ -204,9 +148,3 @@ def training_speed(events: Sequence[Event]) -> float:
             speeds.append(number_of(event, "target_tokens") / (elapsed - previous))
         previous = elapsed
     return statistics.median(speeds) if speeds else 0.0
-
-
-def _test_pairs(trial: Trial, validation_pairs: int, limit: int) -> list[Pair]:
-    if trial.test is not None:
-        return list(read_pairs(parse_corpus(trial.test)))
-    return validation_sample(trial.directory / "run" / "text" / VALIDATION_TEXT, validation_pairs, limit)

@@ -11,41 +11,57 @@ import pytest
 from dragoman.comparison.compare import Comparison, compare, variant_settings
 from dragoman.comparison.matching import count_parameters, match_width, with_width
 from dragoman.comparison.report import markdown, page, write_report
-from dragoman.comparison.studies import STUDIES, Study, Variant, study_named
-from dragoman.comparison.trial import Point, TrialResult, learning_curve, load_result, training_speed
+from dragoman.comparison.studies import STUDIES, Study, Variant, study_named, tasks_with_studies
+from dragoman.comparison.study_tasks import STUDY_TASKS
+from dragoman.comparison.trial import Measurement, Point, TrialResult, learning_curve, load_result, training_speed
 from dragoman.errors import SettingsError, UserError
+from dragoman.models.config import ModelConfig
+from dragoman.models.config.transformer_xl import TransformerXLConfig
 from dragoman.models.registry import architecture_of, architectures, preset
+from dragoman.run.common_config import CommonConfig
 from dragoman.run.config import CorpusSize, model_config, read_settings, resolve
 from dragoman.run.plan import Plan
-from dragoman.settings import to_mapping
+from dragoman.run.text_config import read_text_settings, resolve_text
+from dragoman.settings import merge, to_mapping
 from dragoman.training.events import Event
 
+# As the user of each task gives them.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "translation": {"preset": "small", "tokenizer": {"vocabulary_size": 4000}, "model": {"norm_placement": "pre"}},
+    "language": {"task": "language", "preset": "nano", "model": {"context": 96}},
+}
 
-def reference(name: str = "small") -> Plan:
+
+def resolved(task: str, settings: dict[str, Any]) -> tuple[CommonConfig, ModelConfig]:
+    if task == "language":
+        text = resolve_text(task, read_text_settings(task, settings), characters=1000, tokens=500)
+        return text.run, text.model_config(1000)
+    run = resolve(read_settings(settings), CorpusSize(pairs=1000))
+    return run.run, model_config(run, 4000, 4000)
+
+
+def reference(task: str = "translation") -> Plan:
     """Return the plan of a reference, as the first trial writes it."""
-    settings = {
-        "preset": name,
-        "tokenizer": {"vocabulary_size": 4000},
-        "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
-        "training": {"minutes": 5},
-        "model": {"norm_placement": "pre", "dropout": 0.15},
-    }
-    resolved = resolve(read_settings(settings), CorpusSize(pairs=1000))
-    model = model_config(resolved, 4000, 4000)
-    return Plan(
-        request={}, config=resolved.run, model=model, training_size=1000, validation_size=10, trained_length=100
+    settings = merge(
+        SETTINGS[task],
+        {
+            "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
+            "training": {"minutes": 5},
+            "model": {"dropout": 0.15},
+        },
     )
+    config, model = resolved(task, settings)
+    return Plan(request={}, config=config, model=model, training_size=1000, validation_size=10, trained_length=100)
 
 
-EVERY = [(name, variant) for name, study in STUDIES.items() for variant in study.variants]
+EVERY = [(study, variant) for study in STUDIES.values() for variant in study.variants]
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY, ids=[f"{name}: {variant.name}" for name, variant in EVERY])
-def test_every_variant_is_a_valid_run_with_the_required_number_of_parameters(name: str, variant: Variant) -> None:
-    plan, study = reference(), study_named(name)
+@pytest.mark.parametrize(("study", "variant"), EVERY, ids=[f"{study.task}: {variant.name}" for study, variant in EVERY])
+def test_every_variant_is_a_valid_run_with_the_required_number_of_parameters(study: Study, variant: Variant) -> None:
+    plan = reference(study.task)
     settings = variant_settings(variant, plan, match_parameters=study.matched)
-    resolved = resolve(read_settings(settings), CorpusSize(pairs=1000))
-    config, built = resolved.run, model_config(resolved, 4000, 4000)
+    config, built = resolved(study.task, settings)
     assert architecture_of(built) == variant.architecture
     assert built.dropout == variant.model.get("dropout", 0.15)
     if hasattr(built, "norm_placement"):
@@ -56,12 +72,21 @@ def test_every_variant_is_a_valid_run_with_the_required_number_of_parameters(nam
         assert count_parameters(built) == pytest.approx(count_parameters(plan.model), rel=0.05)
     assert config.schedule.peak_learning_rate == variant.rate * 0.001
     # All other settings are those of the reference.
-    assert (
-        dataclasses.replace(
-            config, architecture="transformer", training=plan.config.training, schedule=plan.config.schedule
-        )
-        == plan.config
-    )
+    own = {"architecture": plan.config.architecture, "training": plan.config.training, "schedule": plan.config.schedule}
+    assert dataclasses.replace(config, **own) == plan.config
+
+
+def test_every_language_model_is_trained_on_the_same_windows() -> None:
+    plan = reference("language")
+    for variant in STUDIES["language-models"].variants:
+        _, model = resolved("language", variant_settings(variant, plan, match_parameters=True))
+        assert model.context == 96
+        if isinstance(model, TransformerXLConfig):
+            assert (model.segment, model.memory, model.norm_placement) == (48, 48, "pre")
+
+
+def test_every_task_with_studies_has_an_entry() -> None:
+    assert tasks_with_studies() == list(STUDY_TASKS)
 
 
 def test_rates_can_be_multiples_of_the_papers_peak() -> None:
@@ -74,7 +99,7 @@ def test_rates_can_be_multiples_of_the_papers_peak() -> None:
 def test_variants_of_a_study_differ() -> None:
     for study in STUDIES.values():
         settings = [
-            json.dumps(variant_settings(variant, reference(), match_parameters=study.matched))
+            json.dumps(variant_settings(variant, reference(study.task), match_parameters=study.matched))
             for variant in study.variants
         ]
         assert len(set(settings)) == len(study.variants)
@@ -83,7 +108,11 @@ def test_variants_of_a_study_differ() -> None:
 
 def test_the_error_for_an_unknown_study_lists_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"unknown study 'heds': choose one of architecture, .*heads"):
-        study_named("heds")
+        study_named("heds", "translation")
+    with pytest.raises(UserError, match=r"'norm' is one of task 'translation', not .*: choose one of language-models"):
+        study_named("norm", "language")
+    with pytest.raises(UserError, match=r"no studies of task 'masked': choose one of translation, language"):
+        study_named("norm", "masked")
 
 
 @pytest.mark.parametrize("architecture", architectures("seq2seq"))
@@ -114,10 +143,10 @@ EVENTS: list[Event] = [
 ]
 
 
-def test_the_curve_counts_target_tokens_up_to_each_validation() -> None:
+def test_the_curve_counts_tokens_up_to_each_validation() -> None:
     assert learning_curve(EVENTS) == (
-        Point(updates=25, seconds=9.0, target_tokens=220, loss=5.0, bleu=1.0),
-        Point(updates=50, seconds=14.0, target_tokens=720, loss=4.0, bleu=2.0),
+        Point(updates=25, seconds=9.0, tokens=220, metrics={"loss": 5.0, "bleu": 1.0}),
+        Point(updates=50, seconds=14.0, tokens=720, metrics={"loss": 4.0, "bleu": 2.0}),
     )
 
 
@@ -127,7 +156,17 @@ def test_the_training_speed_excludes_validations() -> None:
     assert training_speed(EVENTS[:1]) == 0.0
 
 
-def result(name: str, updates: int = 100) -> TrialResult:
+MEASURED = {
+    "translation": Measurement(metrics={"bleu": 12.34, "chrf": 45.67}, tokens_per_second=1234.5, method="nrefs:1"),
+    "language": Measurement(
+        metrics={"loss": 1.5, "bits_per_character": 2.164, "perplexity": 4.482},
+        tokens_per_second=1234.5,
+        method="in windows",
+    ),
+}
+
+
+def result(name: str, updates: int = 100, task: str = "translation") -> TrialResult:
     return TrialResult(
         name=name,
         architecture="transformer",
@@ -135,21 +174,18 @@ def result(name: str, updates: int = 100) -> TrialResult:
         parameters=1_234_567,
         updates=updates,
         seconds=301.0,
-        target_tokens=98_765,
+        tokens=98_765,
         training_tokens_per_second=330.4,
-        decoding_tokens_per_second=1234.5,
         peak_megabytes=512.3,
-        bleu=12.34,
-        chrf=45.67,
-        signature="nrefs:1",
-        curve=(Point(updates=updates, seconds=300.0, target_tokens=98_765, loss=3.21, bleu=11.0),),
+        test=MEASURED[task],
+        curve=(Point(updates=updates, seconds=300.0, tokens=98_765, metrics={"loss": 3.21, "bleu": 11.0}),),
     )
 
 
-def comparison(name: str = "<script>alert(1)</script>") -> Comparison:
-    study = Study(question="Which?", variants=(Variant(name="one"), Variant(name=name)))
+def comparison(name: str = "<script>alert(1)</script>", task: str = "translation") -> Comparison:
+    study = Study(question="Which?", task=task, variants=(Variant(name="one"), Variant(name=name)))
     request: dict[str, Any] = {"minutes": 5.0, "corpora": ["some/where/a.tsv"], "test": None}
-    both = (result("one"), result(name, 80))
+    both = (result("one", task=task), result(name, 80, task))
     return Comparison(study, request, both, both)
 
 
@@ -161,6 +197,15 @@ def test_the_tables_contain_the_results(tmp_path: Path) -> None:
     assert "some/where" not in text
     write_report(comparison("two"), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {f"comparison.{kind}" for kind in ("md", "html", "svg", "png")}
+
+
+def test_the_tables_of_language_models(tmp_path: Path) -> None:
+    text = markdown(comparison("two", "language"))
+    assert "| two | 1.23 M | 80 | 0.10 M | 5.0 | 330 | 3.210 | 1.500 | 2.164 | 4.48 | 1,234 | 512 MB |" in text
+    assert "test loss, bits per character and perplexity on the validation text, by which" in text
+    assert "BLEU" not in text
+    write_report(comparison("two", "language"), tmp_path)
+    assert "BLEU" not in (tmp_path / "comparison.svg").read_text()
 
 
 def test_the_page_is_self_contained_and_escapes_names() -> None:
@@ -194,6 +239,11 @@ def test_invalid_comparisons_are_rejected_before_training(tmp_path: Path) -> Non
             compare(out=tmp_path / "out", minutes=1, **files)
     with pytest.raises(SettingsError, match=r"unknown key training\.optimiser .* did you mean training\.optimizer"):
         compare([str(corpus)], tmp_path / "out", minutes=1, settings={"training": {"optimiser": "adam"}})
+    language = {"task": "language"}
+    with pytest.raises(SettingsError, match="transformer-xl has no preset 'gpt2-small'"):
+        compare(["a.txt"], tmp_path / "out", minutes=1, settings={**language, "preset": "gpt2-small"})
+    with pytest.raises(SettingsError, match=r"model\.context is 7.* must be even"):
+        compare(["a.txt"], tmp_path / "out", minutes=1, settings={**language, "model": {"context": 7}})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UserError, match="contains other files"):
