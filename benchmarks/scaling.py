@@ -217,7 +217,8 @@ def trained(text: Path, shape: tuple[int, int, int], updates: int, seed: int) ->
 def frontier(models: Sequence[Model]) -> tuple[list[float], list[float]]:
     """Return compute and loss of the validations with a lower loss than all others at the same or less compute."""
     points = sorted(point for model in models for point in zip(model.compute, model.losses, strict=True))
-    compute, losses = [], []
+    compute: list[float] = []
+    losses: list[float] = []
     for at, loss in points:
         if not losses or loss < losses[-1]:
             compute.append(at)

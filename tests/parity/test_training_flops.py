@@ -1,6 +1,7 @@
 """The operations counted from the settings, and those that torch counts in a training step."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -64,7 +65,9 @@ def test_sources_and_targets_of_different_lengths() -> None:
 
 
 @pytest.mark.parametrize(("d_k", "d_v", "activation"), [(None, None, "gelu"), (24, 8, "swiglu")])
-def test_the_count_of_a_training_step_of_a_language_model(d_k: int | None, d_v: int | None, activation: str) -> None:
+def test_the_count_of_a_training_step_of_a_language_model(
+    d_k: int | None, d_v: int | None, activation: Literal["gelu", "swiglu"]
+) -> None:
     config = LanguageConfig(
         vocabulary=90, layers=3, d_model=32, heads=2, d_ff=48, d_k=d_k, d_v=d_v, activation=activation, context=64
     )

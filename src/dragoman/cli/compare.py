@@ -21,12 +21,8 @@ class Compare:
             "Compare the architectures, five minutes each", "dragoman compare mine.tsv --minutes 5 --out studies/mine"
         ),
         Example(
-            "Compare kinds of positional encoding on a test set",
-            "dragoman compare mine.tsv --study positions --minutes 10 --test test.tsv --out studies/positions",
-        ),
-        Example(
-            "Compare language models on a text",
-            "dragoman compare --task language book.txt --minutes 10 --out studies/book",
+            "Compare language models on a test text",
+            "dragoman compare --task language book.txt --test other.txt --minutes 10 --out studies/book",
         ),
     )
 

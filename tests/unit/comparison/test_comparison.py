@@ -15,7 +15,7 @@ from dragoman.comparison.studies import STUDIES, Study, Variant, study_named, ta
 from dragoman.comparison.study_tasks import STUDY_TASKS
 from dragoman.comparison.trial import Measurement, Point, TrialResult, learning_curve, load_result, training_speed
 from dragoman.errors import SettingsError, UserError
-from dragoman.models.config import ModelConfig
+from dragoman.models.config import ModelConfig, TextModelConfig
 from dragoman.models.config.transformer_xl import TransformerXLConfig
 from dragoman.models.registry import architecture_of, architectures, preset
 from dragoman.run.common_config import CommonConfig
@@ -72,14 +72,20 @@ def test_every_variant_is_a_valid_run_with_the_required_number_of_parameters(stu
         assert count_parameters(built) == pytest.approx(count_parameters(plan.model), rel=0.05)
     assert config.schedule.peak_learning_rate == variant.rate * 0.001
     # All other settings are those of the reference.
-    own = {"architecture": plan.config.architecture, "training": plan.config.training, "schedule": plan.config.schedule}
-    assert dataclasses.replace(config, **own) == plan.config
+    same = dataclasses.replace(
+        config,
+        architecture=plan.config.architecture,
+        training=plan.config.training,
+        schedule=plan.config.schedule,
+    )
+    assert same == plan.config
 
 
 def test_every_language_model_is_trained_on_the_same_windows() -> None:
     plan = reference("language")
     for variant in STUDIES["language-models"].variants:
         _, model = resolved("language", variant_settings(variant, plan, match_parameters=True))
+        assert isinstance(model, TextModelConfig)
         assert model.context == 96
         if isinstance(model, TransformerXLConfig):
             assert (model.segment, model.memory, model.norm_placement) == (48, 48, "pre")
