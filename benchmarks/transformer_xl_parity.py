@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.models.deprecated.transfo_xl import TransfoXLConfig, TransfoXLModel
 
 from dragoman.models.config.transformer_xl import TransformerXLConfig
@@ -99,7 +99,7 @@ def copy_weights(source: Any, destination: Any) -> None:
     destination.load_state_dict(source.state_dict())
 
 
-def gradient(parameter: nn.Parameter) -> Tensor:
+def gradient(parameter: Tensor) -> Tensor:
     assert parameter.grad is not None
     return parameter.grad
 

@@ -222,9 +222,9 @@ def test_projections_have_no_bias_by_default() -> None:
 
 
 def test_heads_must_divide_the_width() -> None:
-    for widths in ({}, {"d_k": 2}, {"d_v": 2}):
+    for d_k, d_v in ((None, None), (2, None), (None, 2)):
         with pytest.raises(AssertionError, match="divide"):
-            MultiHeadAttention(8, 3, **widths)
+            MultiHeadAttention(8, 3, d_k=d_k, d_v=d_v)
     assert MultiHeadAttention(8, 3, d_k=2, d_v=4).output.in_features == 12
 
 
