@@ -329,6 +329,7 @@ def test_the_effect_of_switching_a_head_off(open_page: Opener) -> None:
     page = open_page(attention)
     panel = open_view(page, "what-if")
     shown = [float(text.replace("−", "-")) for text in panel.locator("td button").all_inner_texts()]
+    assert attention.log_probability is not None
     changes = [each.log_probability - attention.log_probability for each in attention.without]
     assert shown == pytest.approx(changes, abs=0.0051)
     panel.locator("td button").nth(0).focus()

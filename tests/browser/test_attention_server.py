@@ -58,6 +58,8 @@ def test_several_heads_are_switched_off_with_shift(server: AttentionServer, brow
     cells.nth(2).locator("td button").nth(0).click(modifiers=["Shift"])
     panel.get_by_role("heading", name="Without 2 heads").wait_for()
     translation, log_probability = server.without(server.attention, HEADS)
+    assert log_probability is not None
+    assert server.attention.log_probability is not None
     change = f"{log_probability - server.attention.log_probability:+.2f}".replace("-", "−")
     assert f"({change})" in panel.locator(".change").inner_text()
     assert panel.locator("dd").nth(1).inner_text() == (translation or "(empty)")

@@ -133,7 +133,8 @@ def test_predictions_and_their_log_probability(name: str) -> None:
     )
     ablation = attention.without[-1]
     output, log_probability = analyzer(name, context=20).predict_without(attention, [ablation.head])
-    assert (output, log_probability) == (ablation.translation, pytest.approx(ablation.log_probability, abs=1e-3))
+    assert output == ablation.translation
+    assert log_probability == pytest.approx(ablation.log_probability, abs=1e-3)
     assert ablation.log_probability != pytest.approx(total, abs=1e-4)
 
 
@@ -183,7 +184,8 @@ def test_a_model_without_attention_and_one_without_predictions() -> None:
     finally:
         encoder.model.head = head
     assert attention.log_probability is None
-    assert attention.candidates == attention.without == ()
+    assert attention.candidates == ()
+    assert attention.without == ()
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
