@@ -31,7 +31,7 @@ class LanguageStudy(StudyTask):
 
     # As in translation: there are enough validations for a learning curve, but on few tokens.
     defaults: ClassVar[Mapping[str, Any]] = {
-        "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001},
+        "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.002},
         "training": {"optimizer": "adam", "validations": 6},
         "data": {"validation_tokens": 20_000},
     }
