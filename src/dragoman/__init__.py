@@ -6,6 +6,7 @@ Example:
     >>> [translation] = translator.translate(["Turn off the light."])
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from dragoman.version import __version__
@@ -17,32 +18,22 @@ if TYPE_CHECKING:
     from dragoman.run.train import train
     from dragoman.translation.translator import Translator
 
+# Imported on first use: importing torch takes seconds, and `dragoman --help` must start at once.
+_MODULES = {
+    "Embedder": "dragoman.representation.embedder",
+    "Generator": "dragoman.generation.generator",
+    "Labeller": "dragoman.representation.labeller",
+    "Translator": "dragoman.translation.translator",
+    "train": "dragoman.run.train",
+}
+
 __all__ = ["Embedder", "Generator", "Labeller", "Translator", "__version__", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: importing torch takes seconds, and `dragoman --help` must start at once.
-    if name == "Embedder":
-        from dragoman.representation.embedder import Embedder
-
-        return Embedder
-    if name == "Labeller":
-        from dragoman.representation.labeller import Labeller
-
-        return Labeller
-    if name == "Translator":
-        from dragoman.translation.translator import Translator
-
-        return Translator
-    if name == "Generator":
-        from dragoman.generation.generator import Generator
-
-        return Generator
-    if name == "train":
-        from dragoman.run.train import train
-
-        return train
-    raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

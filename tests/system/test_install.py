@@ -146,5 +146,5 @@ def test_the_names_that_the_package_exports() -> None:
     shown, imported = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     ).stdout.splitlines()
-    assert shown.split() == ["Translator", "__version__", "train"]
+    assert shown.split() == ["Embedder", "Generator", "Labeller", "Translator", "__version__", "train"]
     assert imported.split() == ["Translator", __import__("dragoman").__version__]
