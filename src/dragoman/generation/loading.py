@@ -82,7 +82,7 @@ def language_model_config(description: ModelDescription, directory: Path) -> Tex
     """
     config = text_model_config(description, directory)
     if kind_of(config) != "language":
-        raise ModelError(f"{directory} is an encoder of text, not a language model: use dragoman evaluate or embed")
+        raise ModelError(f"{directory} is an encoder of text, not a language model: use dragoman embed or attention")
     return config
 
 

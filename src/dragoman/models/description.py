@@ -87,7 +87,7 @@ def seq2seq_config(description: ModelDescription, where: Path) -> Seq2SeqConfig:
     if isinstance(description.model, Seq2SeqConfig):
         return description.model
     advice = {
-        "language": "is a language model: use dragoman generate, evaluate or embed",
+        "language": "is a language model: use dragoman generate, evaluate, attention or embed",
         "encoder": "is an encoder of text: use dragoman embed",
         "classifier": "is a classifier: use dragoman evaluate or embed",
         "tagger": "is a tagger: use dragoman evaluate or embed",

@@ -119,7 +119,7 @@ def load_language_model(directory: Path) -> LanguageModel:
     description = load_description(directory)
     config = text_model_config(description, directory)
     if kind_of(config) != "language":
-        raise ModelError(f"{directory} is an encoder of text, not a language model: use dragoman evaluate or embed")
+        raise ModelError(f"{directory} is an encoder of text, not a language model: use dragoman embed or attention")
     with _checked_weights(directory, config) as read_weights:
         return read_weights(build_language_model(config))
 
