@@ -42,8 +42,8 @@ the size of the corpus and by the budget, and prints what it selected:
 
 """
 CORPUS_SIZES = (20_000, 100_000, 1_000_000, 5_000_000)
-# Set from the tokenizer, never by a user.
-NOT_IN_A_RUN_FILE = ("source_vocabulary", "target_vocabulary")
+# Set from the tokenizer or the corpus, never by a user.
+NOT_IN_A_RUN_FILE = ("source_vocabulary", "target_vocabulary", "vocabulary", "labels")
 # Names, then their description: "steps, minutes: the budget", or with spaces in place of the colon.
 DESCRIBED = re.compile(r"(?P<names>[a-z_]+(?:, [a-z_]+)*)(?::\s+|\s{2,})(?P<text>\S.*)")
 
@@ -90,7 +90,7 @@ def settings_table(cls: type[Any], prefix: str, leave_out: typing.Collection[str
     yield "| setting | default | meaning |"
     yield "|---|---|---|"
     for field in dataclasses.fields(cls):
-        if field.name in leave_out or not field.init:
+        if field.name in leave_out or not field.init or dataclasses.is_dataclass(hints[field.name]):
             continue
         default = "" if field.default is dataclasses.MISSING else shown(field.default)
         kind = kind_of(hints[field.name])

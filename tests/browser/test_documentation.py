@@ -86,8 +86,10 @@ def test_the_reference_has_every_verb_and_setting(site: Path) -> None:
         # Name, type, default, and a description that is not empty.
         row = rf'<code id="training-{field.name}">.*?</td>\s*<td>.*?</td>\s*<td>\w'
         assert re.search(row, settings, re.DOTALL), field.name
-    for name in ARCHITECTURES:
-        assert f'id="model-{name}-d_model"' in settings
+    for name, architecture in ARCHITECTURES.items():
+        # A classifier and a tagger have the width of the encoder that they are made from.
+        setting = "d_model" if any(field.name == "d_model" for field in fields(architecture.config)) else "dropout"
+        assert f'id="model-{name}-{setting}"' in settings
 
 
 def test_the_python_reference_has_what_users_call(site: Path) -> None:

@@ -351,9 +351,7 @@ def test_an_architecture_is_four_files(scratch: Scratch) -> None:
         after='    ("universal", "seq2seq", universal.UniversalConfig, universal.PRESETS),',
     )
     scratch.replace(
-        "models/registry.py",
-        "    TextModelConfig,\n    convolutional,",
-        "    TextModelConfig,\n    bag,\n    convolutional,",
+        "models/registry.py", "    TextModelConfig,\n    classifier,", "    TextModelConfig,\n    bag,\n    classifier,"
     )
     contract = "tests/unit/models/test_contract.py"
     held = scratch.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", contract, "-k", "bag")
