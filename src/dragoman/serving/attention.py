@@ -14,9 +14,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from socket import SHUT_RDWR
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Lock, Thread, current_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
@@ -32,6 +33,8 @@ MAX_HEADER_BYTES = MAX_BODY_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
 # Time limits for receiving a request and for sending the response, in seconds.
 REQUEST_SECONDS = RESPONSE_SECONDS = 10
+# Longest time for which a closed server waits for its threads, in seconds.
+CLOSING_SECONDS = 2
 
 Without = Callable[[AttentionMap, Collection[Head]], tuple[str, float]]
 
@@ -59,7 +62,8 @@ class AttentionServer(ThreadingHTTPServer):
         # Connections whose request has not been received completely, with their start times, oldest first.
         self._pending: dict[socket, float] = {}
         self._open: set[socket] = set()
-        # Guards `_pending` and `_open`.
+        self._handling: WeakSet[Thread] = WeakSet()
+        # Guards `_pending`, `_open` and `_handling`.
         self._connections_lock = Lock()
         self._model_lock = Lock()
         self._closed = False
@@ -140,8 +144,19 @@ class AttentionServer(ThreadingHTTPServer):
         super().server_close()
         with self._connections_lock:
             self._disconnect(list(self._pending))
+            threads = list(self._handling)
         with self._model_lock:
             self._closed = True
+        # Python aborts if a thread wakes up while the interpreter ends.
+        deadline = monotonic() + CLOSING_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - monotonic()))
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Handle a connection, in a thread of its own."""
+        with self._connections_lock:
+            self._handling.add(current_thread())
+        super().process_request_thread(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report an error, unless it is an OSError: handlers access only the connection, which a client may close."""
