@@ -177,7 +177,7 @@ class Attention:
 
         with AttentionServer(without, attention, self.page.port) as server:
             print(f"{server.url}   (press Ctrl-C to stop)", flush=True)
-            server.serve_forever()
+            server.run()
 
     def _corpus(self, translator: Translator, out: Path) -> None:
         from dragoman.inspection.head_measurements import read_measured_pairs

@@ -7,22 +7,23 @@ a thread of its own, so that a slow client does not delay others; the model hand
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from socket import SHUT_RDWR
-from threading import BoundedSemaphore, Lock, Thread, current_thread
+from threading import BoundedSemaphore, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from dragoman.attention_page.kinds import Head
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.page import build_page
 from dragoman.errors import SettingsError
+from dragoman.interrupts import ENDING
 
 if TYPE_CHECKING:
     from socket import socket
@@ -33,8 +34,6 @@ MAX_HEADER_BYTES = MAX_BODY_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
 # Time limits for receiving a request and for sending the response, in seconds.
 REQUEST_SECONDS = RESPONSE_SECONDS = 10
-# Longest time for which a closed server waits for its threads, in seconds.
-CLOSING_SECONDS = 2
 
 Without = Callable[[AttentionMap, Collection[Head]], tuple[str, float]]
 
@@ -56,14 +55,17 @@ class AttentionServer(ThreadingHTTPServer):
     """
 
     request_queue_size = 2 * MAX_CONNECTIONS
+    # Longest time for which `handle_request` waits, in seconds.
+    timeout = 0.25
+    # `server_close` waits for the threads: one that frees the model's tensors while the interpreter ends aborts it.
+    daemon_threads = False
 
     def __init__(self, without: Without, attention: AttentionMap, port: int = 0) -> None:
         self._slots = BoundedSemaphore(MAX_CONNECTIONS)
         # Connections whose request has not been received completely, with their start times, oldest first.
         self._pending: dict[socket, float] = {}
         self._open: set[socket] = set()
-        self._handling: WeakSet[Thread] = WeakSet()
-        # Guards `_pending`, `_open` and `_handling`.
+        # Guards `_pending` and `_open`.
         self._connections_lock = Lock()
         self._model_lock = Lock()
         self._closed = False
@@ -88,6 +90,21 @@ class AttentionServer(ThreadingHTTPServer):
         port = self.server_address[1]
         suffixes = (f":{port}", "") if port == 80 else (f":{port}",)
         return {name + suffix for name in (ADDRESS, "localhost") for suffix in suffixes}
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM, which then takes effect; for the main thread."""
+        # An exception raised by a signal handler could lose a connection while its thread starts.
+        arrived: list[int] = []
+        with ExitStack() as stack:
+            for number in ENDING:
+                handler = signal.getsignal(number)
+                if handler != signal.SIG_IGN:
+                    stack.callback(signal.signal, number, handler)
+                    signal.signal(number, lambda number, _: arrived.append(number))
+            while not arrived:
+                self.handle_request()
+                self.service_actions()
+        signal.raise_signal(arrived[0])
 
     def output_without(self, body: bytes) -> dict[str, object]:
         """Return the response to the body of a request; raise ValueError if it is not a list of the model's heads."""
@@ -121,17 +138,12 @@ class AttentionServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection and free its slot.
-
-        May be called twice for a connection, if Ctrl-C interrupts the start of its thread.
-        """
+        """Close a connection and free its slot."""
         with self._connections_lock:
             self._pending.pop(request, None)
-            was_open = request in self._open
-            self._open.discard(request)
+            self._open.remove(request)
         super().shutdown_request(request)
-        if was_open:
-            self._slots.release()
+        self._slots.release()
 
     def service_actions(self) -> None:
         """Disconnect connections that exceed the time limit; called regularly while the server runs."""
@@ -140,23 +152,15 @@ class AttentionServer(ThreadingHTTPServer):
             self._disconnect([connection for connection, start in self._pending.items() if start < latest])
 
     def server_close(self) -> None:
-        """Disconnect pending connections, and wait until the model is idle: its threads cannot be interrupted."""
-        super().server_close()
+        """Disconnect all connections as soon as the model is idle: its computation cannot be interrupted."""
         with self._connections_lock:
             self._disconnect(list(self._pending))
-            threads = list(self._handling)
         with self._model_lock:
             self._closed = True
-        # Python aborts if a thread wakes up while the interpreter ends.
-        deadline = monotonic() + CLOSING_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, deadline - monotonic()))
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Handle a connection, in a thread of its own."""
         with self._connections_lock:
-            self._handling.add(current_thread())
-        super().process_request_thread(request, client_address)
+            for connection in self._open:
+                _shut_down(connection)
+        super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report an error, unless it is an OSError: handlers access only the connection, which a client may close."""
@@ -170,14 +174,18 @@ class AttentionServer(ThreadingHTTPServer):
         """
         for connection in connections:
             del self._pending[connection]
-            with suppress(OSError):  # the client may have closed it
-                connection.shutdown(SHUT_RDWR)
+            _shut_down(connection)
 
     def _head(self, requested: object) -> Head:
         for ablation in self.attention.without:
             if requested == list(ablation.head):
                 return ablation.head
         raise ValueError("the request names a head that the model does not have")
+
+
+def _shut_down(connection: socket) -> None:
+    with suppress(OSError):  # the client may have closed it
+        connection.shutdown(SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -256,23 +256,6 @@ def test_closing_the_server_waits_for_the_model_only(monkeypatch: pytest.MonkeyP
     server.server_close()
 
 
-def test_a_connection_that_is_closed_while_its_thread_starts(
-    server: AttentionServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The main thread, interrupted by Ctrl-C, closes the connection too; nothing is printed."""
-    begin = server.process_request_thread
-
-    def interrupted(request: socket.socket, address: tuple[str, int]) -> None:
-        server.shutdown_request(request)
-        begin(request, address)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(server, "process_request_thread", interrupted)
-        for _ in range(3):
-            assert send(server, b"GET / HTTP/1.1\r\n") == b""
-    assert_responsive(server)
-
-
 def test_ctrl_c_ends_the_server_immediately_with_open_connections(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()
