@@ -40,7 +40,8 @@ class AttentionData:
 
     A language model reads `target` and has `decoder_self` only, an encoder reads `source` and has `encoder_self` only;
     the other side is empty. What they predict is in `predicted` and `candidates`: a language model predicts the next
-    token after each position, an encoder predicts each token from the others.
+    token after each position, an encoder predicts each token from the others. A decoder-only translation model reads
+    the source and the translation as a language model reads a text.
 
     Attributes:
         text: the source text.
@@ -58,6 +59,7 @@ class AttentionData:
             of a language model, after the text.
         without: the result of switching off each head separately, if requested.
         with_all: output of greedy search with all heads, for comparison with the translations in `without`.
+        decoder_only: True for a decoder-only translation model: `target` is the source and the translation.
         right_to_left: True if the model writes the translation from its last token to its first; the tokens in `target`
             and `predicted` are in that order.
     """
@@ -74,11 +76,12 @@ class AttentionData:
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     without: tuple[HeadAblation, ...] = ()
     with_all: str = ""
+    decoder_only: bool = False
     right_to_left: bool = False
 
     @property
     def is_text(self) -> bool:
-        """True for one text, without a translation."""
+        """True if the model reads one text: there is no attention between two sides."""
         return not (self.source and self.target)
 
     @property

@@ -83,6 +83,7 @@ def _payload(attention: AttentionData, live: bool) -> str:
     values = {
         "live": live,
         "isText": attention.is_text,
+        "translates": attention.decoder_only or not attention.is_text,
         "text": attention.text,
         "translation": attention.translation,
         "logProbability": _finite(attention.log_probability),

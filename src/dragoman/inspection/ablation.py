@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from dragoman.attention_page.arrays import CapturedAttention
 from dragoman.attention_page.kinds import KINDS, Head
 from dragoman.data.batching import collate
+from dragoman.inspection.capture import as_one_text
 from dragoman.inspection.heads import heads_off
 from dragoman.inspection.recording import TextModel
 from dragoman.inspection.rows import greedy_outputs, target_log_probabilities
+from dragoman.models.decoder_only import DecoderOnly
 from dragoman.models.inference import inference
 from dragoman.models.seq2seq import Seq2Seq
 
@@ -93,10 +97,17 @@ def without_all(model: Seq2Seq, source: Sequence[int], target: Sequence[int], he
 def candidates(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], count: int
 ) -> list[list[tuple[int, float]]]:
-    """Return, for each of the T target positions, the `count` most probable tokens and their probabilities."""
+    """Return, for each of the T target positions, the `count` most probable tokens and their probabilities.
+
+    Those of a decoder-only model begin with the positions of the source, for which it is not trained.
+    """
+    device = next(model.parameters()).device
     with inference([model]):
-        batch = collate([source], [target]).to(next(model.parameters()).device)
-        logits = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
+        if isinstance(model, DecoderOnly):
+            logits = model.output(model.text(torch.tensor([as_one_text(source, target)], device=device)).states)
+        else:
+            batch = collate([source], [target]).to(device)
+            logits = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_mask)
         # [1, T, V] -> [T, count]
         top = logits[0].float().softmax(-1).topk(min(count, logits.shape[-1]))
     return [

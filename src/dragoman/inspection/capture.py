@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
@@ -12,9 +13,11 @@ from dragoman.attention_page.kinds import KINDS, Kind
 from dragoman.data.batching import collate, pad
 from dragoman.inspection.recording import TextModel, recording
 from dragoman.inspection.rows import greedy_outputs
+from dragoman.models.decoder_only import DecoderOnly
 from dragoman.models.inference import inference
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.subwords import BOS, EOS
 
 
 def capture(
@@ -28,7 +31,8 @@ def capture(
     """Return the attention of a model while it reads `sources` and writes `targets`.
 
     At source position s, the encoder reads token s; the last position is EOS. At target position t, the decoder reads
-    BOS (t = 0) or token t - 1, and predicts token t, or EOS at the last position.
+    BOS (t = 0) or token t - 1, and predicts token t, or EOS at the last position. A decoder-only model has
+    `decoder_self` only, whose positions are those of the source followed by those of the target.
 
     Args:
         model: a model of any architecture, on any device and in any mode; it is in evaluation mode while it runs.
@@ -43,6 +47,10 @@ def capture(
     with inference([model]):
         if targets is None:
             targets = [output.tokens for output in greedy_outputs(model, sources)]
+        if isinstance(model, DecoderOnly):
+            rows = [as_one_text(*pair) for pair in zip(sources, targets, strict=True)]
+            captured = capture_texts(model.text, rows, kinds=kinds, details=details)
+            return [replace(each, target=tuple(target)) for each, target in zip(captured, targets, strict=True)]
         device = next(model.parameters()).device
         batch = collate(sources, targets).to(device)
         with recording(model, kinds) as recorded:
@@ -59,7 +67,18 @@ def capture(
     ]
 
 
-def capture_texts(model: TextModel, rows: Sequence[Sequence[int]], *, details: bool = False) -> list[CapturedAttention]:
+def as_one_text(source: Sequence[int], target: Sequence[int]) -> list[int]:
+    """Return what a decoder-only model reads of a pair of ids without special symbols."""
+    return [*source, EOS, BOS, *target]
+
+
+def capture_texts(
+    model: TextModel,
+    rows: Sequence[Sequence[int]],
+    *,
+    kinds: Collection[Kind] = KINDS,
+    details: bool = False,
+) -> list[CapturedAttention]:
     """Return the attention of a language model or an encoder while it reads texts.
 
     A language model has `decoder_self`, whose query t is the token that is read at position t; an encoder has
@@ -68,13 +87,14 @@ def capture_texts(model: TextModel, rows: Sequence[Sequence[int]], *, details: b
     Args:
         model: the model, on any device and in any mode; it is in evaluation mode while it runs.
         rows: token ids of each text, with special symbols.
+        kinds: the kinds of attention to capture; the others are None.
         details: also capture the queries, keys, values and outputs of the heads, as far as they belong to tokens.
 
     Returns:
         One `CapturedAttention` per text, without padding. The weights are those of `naive_attention`, in float32.
     """
     tokens, mask = pad(rows)
-    with inference([model]), recording(model, KINDS) as recorded:
+    with inference([model]), recording(model, kinds) as recorded:
         read(model, tokens, mask)
     for kind in KINDS:
         recorded[kind].join(len(getattr(model.attentions(), kind)), tokens.shape[1])

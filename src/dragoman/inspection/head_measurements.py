@@ -18,6 +18,7 @@ from dragoman.inspection.heads import heads_off
 from dragoman.inspection.recording import TextModel
 from dragoman.inspection.rows import target_log_probabilities
 from dragoman.inspection.text_predictions import can_predict, predictions_of_corpus, target_log_probability
+from dragoman.models.decoder_only import DecoderOnly
 from dragoman.models.seq2seq import Seq2Seq
 
 
@@ -90,7 +91,7 @@ def measure_heads(
         batches,
         _Corpus(
             capture=lambda batch: capture(model, [pair.source for pair in batch], [pair.target for pair in batch]),
-            keys=_keys,
+            keys=_keys_of_text if isinstance(model, DecoderOnly) else _keys,
             log_probability=lambda batch: sum(
                 target_log_probabilities(model, [pair.source for pair in batch], [pair.target for pair in batch])
             ),
@@ -211,6 +212,10 @@ def _measure(
 
 def _keys(pair: IdPair, kind: Kind) -> tuple[str, ...]:
     return ("<s>", *pair.target_texts) if kind == "decoder_self" else (*pair.source_texts, "</s>")
+
+
+def _keys_of_text(pair: IdPair, _: Kind) -> tuple[str, ...]:
+    return (*pair.source_texts, "</s>", "<s>", *pair.target_texts)
 
 
 def _mean(statistics: Sequence[HeadStatistics]) -> HeadStatistics:

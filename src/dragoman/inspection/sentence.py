@@ -5,6 +5,7 @@ from dragoman.attention_page.map import AttentionMap
 from dragoman.errors import ModelError
 from dragoman.inspection import ablation
 from dragoman.inspection.capture import capture
+from dragoman.models.decoder_only import DecoderOnly
 from dragoman.search.torch_backend import TorchBackend
 from dragoman.text.lines import clean_line
 from dragoman.text.tokenizer import Tokenizer
@@ -43,13 +44,17 @@ def attention_map(
     heads = ablation.heads_of(model, captured) if without_heads else []
     ablated, output_with_all = ablation.without_each(model, source, output, heads)
     *translations, with_all = tokenizer.decode_target([*(ablation.output for ablation in ablated), output_with_all])
-    source_texts, target_texts = tokenizer.source_texts(source), tokenizer.target_texts(output)
+    source_texts, target_texts = (*tokenizer.source_texts(source), "</s>"), ("<s>", *tokenizer.target_texts(output))
+    predicted = (*target_texts[1:], "</s>")
+    if isinstance(model, DecoderOnly):
+        source_texts, target_texts = (), (*source_texts, *target_texts)
+        predicted = (*target_texts[1:], "</s>")
     return AttentionMap(
         text=text,
         translation=translation,
-        source=(*source_texts, "</s>"),
-        target=("<s>", *target_texts),
-        predicted=(*target_texts, "</s>"),
+        source=source_texts,
+        target=target_texts,
+        predicted=predicted,
         encoder_self=captured.encoder_self,
         decoder_self=captured.decoder_self,
         encoder_decoder=captured.encoder_decoder,
@@ -63,5 +68,6 @@ def attention_map(
             for each, translation in zip(ablated, translations, strict=True)
         ),
         with_all=clean_line(with_all),
+        decoder_only=isinstance(model, DecoderOnly),
         right_to_left=tokenizer.right_to_left,
     )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dragoman.models.config.decoder_only import DecoderOnlyConfig
 from dragoman.models.language import TransformerLanguageModel, TransformerTextState, build_stack
-from dragoman.models.seq2seq import Decoded, Memory, Seq2Seq
+from dragoman.models.seq2seq import AttentionModules, Decoded, Memory, Seq2Seq
 from dragoman.models.state import DecoderState
 from dragoman.packing import Padded, layout_of
 
@@ -89,6 +89,10 @@ class DecoderOnly(Seq2Seq):
         states = states.gather(1, target_slot.unsqueeze(2).expand(-1, -1, states.shape[2]))
         target_layout = layout_of(target_mask)
         return Decoded(target_layout.rows(states), target_layout, rows.new_zeros(()))
+
+    def attentions(self) -> AttentionModules:
+        """See `Seq2Seq.attentions`: the self-attention, which reads source and target as one text."""
+        return self.text.attentions()
 
     def layers_to_compile(self) -> Iterable[nn.Module]:
         """See `Seq2Seq.layers_to_compile`."""

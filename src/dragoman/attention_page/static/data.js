@@ -3,7 +3,8 @@
 const payload = JSON.parse(document.getElementById("payload").textContent);
 
 // A language model or an encoder reads one text; other models read a source and write an output.
-const { isText } = payload;
+// A decoder-only translation model reads both sides as one text: then both are true.
+const { isText, translates } = payload;
 const KIND_NAMES = isText
   ? { encoder_self: "Self-attention", decoder_self: "Causal self-attention" }
   : {
@@ -15,7 +16,7 @@ const SHORT_NAMES = isText
   ? KIND_NAMES
   : { encoder_self: "Encoder", decoder_self: "Decoder", encoder_decoder: "Encoder–decoder" };
 // The object in Python whose method `attention` makes this page.
-const MAKER = isText ? "analyzer" : "translator";
+const MAKER = translates ? "translator" : "analyzer";
 
 /** Return the values of all 65,536 float16 bit patterns. */
 function halfTable() {

@@ -5,7 +5,7 @@ const SMALLEST_DRAWN = 0.02;
 const COLUMN_CONTENTS = {
   encoder_self: `Both columns are the ${isText ? "text" : "source"}.`,
   decoder_self: isText
-    ? "Both columns are the text. A token attends to itself and to earlier tokens."
+    ? `Both columns are the ${translates ? "source, then the output" : "text"}. A token attends to itself and to earlier tokens.`
     : "Both columns are the input of the decoder: the start symbol, then the output.",
   encoder_decoder: "The left column is the output (the token predicted at each position); the right one is the source.",
 };

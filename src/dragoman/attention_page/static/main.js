@@ -40,7 +40,7 @@ function setTheme(theme) {
 function writeSentence() {
   d3.select("#text").text(payload.text);
   d3.select("#translation").text(payload.translation);
-  if (isText) {
+  if (!translates) {
     d3.select("#text-label").text("Text");
     d3.select("#translation-label").text("Predicted");
     d3.select("#second").attr("hidden", payload.logProbability === null ? "" : null);

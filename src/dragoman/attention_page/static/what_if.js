@@ -1,22 +1,22 @@
 // The view "What if": the effect of switching heads off.
 
 // What the log-probability belongs to.
-const SCORED = isText ? "text" : "translation";
+const SCORED = translates ? "translation" : "text";
 
 function whatIfView(panel) {
   addHeading(
     panel,
     "The effect of switching a head off",
     `Each cell is one head. Its number is the change in the log-probability of the ${SCORED} above if only this head ` +
-      `is switched off; it is negative if the head contributes to the ${isText ? "prediction" : SCORED}. Click a cell ` +
-      `to see the ${isText ? "predicted tokens" : SCORED} without the head.` +
+      `is switched off; it is negative if the head contributes to the ${translates ? SCORED : "prediction"}. Click a cell ` +
+      `to see the ${translates ? SCORED : "predicted tokens"} without the head.` +
       (payload.live ? " Shift-click further cells to switch several heads off at the same time." : ""),
   );
   if (!payload.without.length) {
     addNote(
       panel,
       "This page does not contain the effects of single heads, which take as long to compute as several " +
-        `${isText ? "predictions" : "translations"}. To include them, run \`dragoman attention\` without --quick, or in Python:`,
+        `${translates ? "translations" : "predictions"}. To include them, run \`dragoman attention\` without --quick, or in Python:`,
       `${MAKER}.attention(text, without_heads=True).save("page.html")`,
     );
     return () => {};
@@ -124,7 +124,7 @@ function whatIfView(panel) {
     const [before, after, change] = [fixed(total, 2), fixed(ablation.logProbability, 2), signed(ablation.change, 2)];
     const scores = `log-probability ${before} → ${after} (${change})`;
     const ratio = factor > 0.001 && factor < 1000 ? `, a probability ${factor.toPrecision(2)} times as large` : "";
-    const outputs = isText ? "predictions" : "translations";
+    const outputs = translates ? "translations" : "predictions";
     const same = payload.withAll === ablation.translation ? `Both ${outputs} are the same. ` : "";
     const greedy = payload.withAll === payload.translation ? "" : "Both lines are found by greedy search. ";
     result.append("p").attr("class", "change").text(`${same}${greedy}For the ${SCORED} above: ${scores}${ratio}.`);
