@@ -35,6 +35,11 @@ TESTS = {
     ],
     "thread": ["tests/unit/native/test_threads.py"],
 }
+# The address sanitizer of gcc 12 does not lock its allocator for a fork: now and then a child waits forever.
+WITHOUT = {
+    "address": ["--deselect=tests/unit/native/test_shutdown.py::test_a_forked_child_can_search_and_exit"],
+    "thread": [],
+}
 # What the tests import must be the sanitized module.
 CHECK = """
 import sys
@@ -71,7 +76,7 @@ def sanitize(kind: str, build: str, preloaded: str) -> bool:
     steps: list[tuple[list[str], dict[str, str]]] = [
         (["setup.py", "-q", "build", "--build-base", str(folder / "objects"), "--build-lib", package], compiling),
         (["-c", CHECK, package], sanitized),
-        (["-m", "pytest", "-q", "--numprocesses=0", "--capture=sys", *TESTS[kind]], sanitized),
+        (["-m", "pytest", "-q", "--numprocesses=0", "--capture=sys", *WITHOUT[kind], *TESTS[kind]], sanitized),
     ]
     with log.open("w") as to:
         # A step that fails is the last.

@@ -30,7 +30,7 @@ class CausalConfig(LayerConfig):
     d_ff: int = 1536
     norm_placement: Literal["post", "pre"] = "pre"
     norm_epsilon: float = 1e-5
-    activation: Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"] = "gelu_tanh"
+    activation: Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"] = "gelu"
     positions: Literal["sinusoidal", "learned", "one-hot", "rotary", "relative", "none"] = "rotary"
     attention_pattern: tuple[AttentionPattern, ...] = ("full",)
     block: int = 256
