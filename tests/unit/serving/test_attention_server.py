@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -20,17 +20,27 @@ import pytest
 from dragoman.serving import attention
 from dragoman.serving.attention import MAX_CONNECTIONS, MAX_HEADER_BYTES, AttentionServer
 from tests.support.paths import REPOSITORY
+from tests.support.small_language import random_analyzer
 from tests.support.small_translator import random_translator, write_model
 
 # Longest time that a test waits for a response, in seconds; nearly all arrive within a millisecond.
 TIMEOUT = 8
 
 
-@contextmanager
-def running() -> Iterator[AttentionServer]:
+def translator_server() -> AttentionServer:
     translator = random_translator()
     shown = translator.attention("the lamp", "the door", without_heads=True)
-    with AttentionServer(translator.translate_without, shown) as server:
+    return AttentionServer(translator.translate_without, shown)
+
+
+def language_server() -> AttentionServer:
+    analyzer = random_analyzer()
+    return AttentionServer(analyzer.predict_without, analyzer.attention("the lamp", without_heads=True))
+
+
+@contextmanager
+def running(build: Callable[[], AttentionServer] = translator_server) -> Iterator[AttentionServer]:
+    with build() as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield server
@@ -288,3 +298,14 @@ def test_the_response_contains_the_models_translation(server: AttentionServer) -
     answer = send(server, post(server, json.dumps([server.attention.without[0].head]).encode()))
     body: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
     assert body["translation"] == server.attention.without[0].translation
+
+
+def test_a_language_model_predicts_without_heads() -> None:
+    with running(language_server) as server:
+        shown = server.attention
+        heads = [each.head for each in shown.without[:2]]
+        answer = send(server, post(server, json.dumps(heads).encode()))
+        response = json.loads(answer.split(b"\r\n\r\n", 1)[1])
+        predicted, log_probability = server.without(shown, heads)
+    assert response == {"translation": predicted, "logProbability": log_probability}
+    assert log_probability != shown.log_probability
