@@ -48,10 +48,10 @@ from sklearn.preprocessing import StandardScaler
 
 from dragoman import Embedder, __version__
 from dragoman.data.readers import Pair, parse_corpus, read_pairs
-from dragoman.errors import SettingsError
 from dragoman.models.description import load_description
 from dragoman.models.registry import build_any
 from dragoman.models.storage import save_model, weights_of
+from dragoman.representation.embedder import Embeddings
 
 Vectors = NDArray[np.float32]
 
@@ -85,17 +85,6 @@ def read(path: Path, number: int, tagged: int, perl: Sequence[str], seed: int) -
     )
 
 
-def number_of_layers(embedder: Embedder) -> int:
-    """Return how many layers have vectors, including the embeddings."""
-    layer = 0
-    while True:
-        try:
-            embedder.embed(["text"], layer=layer)
-        except SettingsError:
-            return layer
-        layer += 1
-
-
 def accuracy(x: Vectors, y: Sequence[Any], test_x: Vectors, test_y: Sequence[Any]) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -103,9 +92,8 @@ def accuracy(x: Vectors, y: Sequence[Any], test_x: Vectors, test_y: Sequence[Any
     return 100 * float(np.mean(probe.predict(test_x) == np.array(test_y)))
 
 
-def word_vectors(embedder: Embedder, data: Descriptions, layer: int) -> tuple[Vectors, list[str]]:
+def word_vectors(embeddings: Embeddings, data: Descriptions) -> tuple[Vectors, list[str]]:
     """Return the vectors of the words that have a part of speech, and these."""
-    embeddings = embedder.embed(data.texts[: len(data.parts)], of="words", layer=layer)
     parts = [part for text in data.parts for part in text]
     # A model may have another notion of words for unusual white space; a text is then left out.
     counts = np.bincount(embeddings.texts, minlength=len(data.parts))
@@ -119,14 +107,14 @@ def word_vectors(embedder: Embedder, data: Descriptions, layer: int) -> tuple[Ve
 def probe(embedder: Embedder, train: Descriptions, test: Descriptions) -> dict[str, list[float]]:
     """Return the accuracy of each probe for each layer, in percent."""
     borders = np.quantile(train.words, [0.25, 0.5, 0.75])
+    quarters = [np.searchsorted(borders, data.words).tolist() for data in (train, test)]
     results: dict[str, list[float]] = defaultdict(list)
-    for layer in range(number_of_layers(embedder)):
-        x, test_x = (embedder.embed(data.texts, layer=layer).vectors for data in (train, test))
-        results["section"].append(accuracy(x, train.sections, test_x, test.sections))
-        quarters = [np.searchsorted(borders, data.words).tolist() for data in (train, test)]
-        results["length"].append(accuracy(x, quarters[0], test_x, quarters[1]))
-        words, test_words = (word_vectors(embedder, data, layer) for data in (train, test))
-        results["part of speech"].append(accuracy(*words, *test_words))
+    for x, test_x in zip(*(embedder.embed_layers(data.texts) for data in (train, test)), strict=True):
+        results["section"].append(accuracy(x.vectors, train.sections, test_x.vectors, test.sections))
+        results["length"].append(accuracy(x.vectors, quarters[0], test_x.vectors, quarters[1]))
+    tagged = (embedder.embed_layers(data.texts[: len(data.parts)], of="words") for data in (train, test))
+    for words, test_words in zip(*tagged, strict=True):
+        results["part of speech"].append(accuracy(*word_vectors(words, train), *word_vectors(test_words, test)))
     return results
 
 
@@ -173,8 +161,7 @@ def senses(embedder: Embedder, occurrences: Sequence[word_senses.Occurrence]) ->
         "any other occurrence": sense_accuracy(np.zeros((len(texts), 1), np.float32), occurrences),
         "static, context": sense_accuracy(embedder.embed(texts, layer=0).vectors, occurrences),
     }
-    for layer in range(number_of_layers(embedder)):
-        embeddings = embedder.embed(texts, of="words", layer=layer)
+    for layer, embeddings in enumerate(embedder.embed_layers(texts, of="words")):
         starts = np.searchsorted(embeddings.texts, np.arange(len(texts)))
         vectors = embeddings.vectors[starts + np.array(places)]
         results[f"layer {layer}" if layer else "static, word"] = sense_accuracy(vectors, occurrences)

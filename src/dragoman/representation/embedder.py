@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int64
 
 from dragoman.data.batching import pad
@@ -17,6 +18,7 @@ from dragoman.representation.units import DEFAULT_BATCH_TOKENS, Pool, Unit
 from dragoman.text.words import Words
 
 Vectors = Float[np.ndarray, "N D"]
+LayerVectors = Float[np.ndarray, "L N D"]
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,34 @@ class Embedder:
             SettingsError: the model has no such layer, or it is a language model, in which the first token of a text is
                 the same for all texts.
         """
+        [embeddings] = self._embed(texts, of, pool, slice(layer, layer + 1 or None), named=layer)
+        return embeddings
+
+    def embed_layers(self, texts: Sequence[str], *, of: Unit = "texts", pool: Pool = "mean") -> list[Embeddings]:
+        """Return the vectors of every layer, from the embeddings to the last one; the texts are read once.
+
+        Args:
+            texts: the texts.
+            of: see `embed`.
+            pool: see `embed`.
+
+        Raises:
+            CorpusError: there are no texts, or they have no tokens.
+            SettingsError: as `embed`, apart from the layer.
+
+        Example:
+            >>> from dragoman import Embedder
+            >>> embedder = Embedder.load("models/mine")
+            >>> layers = embedder.embed_layers(["Turn off the light."], of="words")
+            >>> layers[0].labels == layers[-1].labels
+            True
+        """
+        return self._embed(texts, of, pool, slice(None))
+
+    def _embed(
+        self, texts: Sequence[str], of: Unit, pool: Pool, layers: slice, named: int | None = None
+    ) -> list[Embeddings]:
+        """Return the vectors of L layers; `named` is the layer that the user named, for the message if it is absent."""
         if not texts:
             raise CorpusError("give at least one text")
         if of == "texts" and pool == "first" and self._reader.kind == "language":
@@ -117,14 +147,15 @@ class Embedder:
             )
         rows = self._reader.encode(texts)
         parts = [self._parts(row) for row in rows]
-        states = iter(self._states([part for row in parts for part in row], layer))
-        vectors: list[Vectors] = []
+        states = iter(self._states([part for row in parts for part in row], layers, named))
+        vectors: list[LayerVectors] = []
         labels: list[str] = []
         numbers: list[int] = []
         for number, (text, row, row_parts) in enumerate(zip(texts, rows, parts, strict=True)):
             first, inner = self._joined([next(states) for _ in row_parts])
             if of == "texts":
-                vectors.append(first[None] if pool == "first" or not row else inner.mean(axis=0, keepdims=True))
+                # [L, D] or [L, T, D] -> [L, 1, D]
+                vectors.append(first[:, None] if pool == "first" or not row else inner.mean(axis=1, keepdims=True))
                 names = [text]
             elif not row:
                 continue
@@ -133,13 +164,16 @@ class Embedder:
                 names = self._reader.texts(row)
             else:
                 words = Words.from_tokens(self._reader.texts(row))
-                vectors.append(words.mean(inner, axis=0) if pool == "mean" else inner[list(words.starts)])
+                vectors.append(words.mean(inner, axis=1) if pool == "mean" else inner[:, list(words.starts)])
                 names = [word.strip() for word in words.texts]
             labels += names
             numbers += [number] * len(names)
         if not vectors:
             raise CorpusError("the texts are empty: they have no tokens or words")
-        return Embeddings(np.concatenate(vectors).astype(np.float32), tuple(labels), np.array(numbers))
+        return [
+            Embeddings(of_layer, tuple(labels), np.array(numbers))
+            for of_layer in np.concatenate(vectors, axis=1).astype(np.float32)
+        ]
 
     def _parts(self, row: list[int]) -> list[list[int]]:
         """Return the parts of a text that are read together, at least one, each with its special symbols."""
@@ -147,14 +181,15 @@ class Embedder:
         size = max(1, self._reader.context - len(before) - len(after))
         return [[*before, *row[start : start + size], *after] for start in range(0, max(len(row), 1), size)]
 
-    def _joined(self, states: list[Vectors]) -> tuple[Float[np.ndarray, " D"], Vectors]:
-        """Return the state of the first position of a text, and the states of its tokens."""
+    def _joined(self, states: list[LayerVectors]) -> tuple[Float[np.ndarray, "L D"], LayerVectors]:
+        """Return the states of the first position of a text, and those of its tokens."""
         begin, end = len(self._reader.before), len(self._reader.after)
-        return states[0][0], np.concatenate([part[begin : len(part) - end] for part in states])
+        inner = [part[:, begin : part.shape[1] - end] for part in states]
+        return states[0][:, 0], np.concatenate(inner, axis=1)
 
-    def _states(self, rows: list[list[int]], layer: int) -> list[Vectors]:
+    def _states(self, rows: list[list[int]], layers: slice, named: int | None) -> list[LayerVectors]:
         """Return the states of each row, computed in batches of similar lengths."""
-        states: dict[int, Vectors] = {}
+        states: dict[int, LayerVectors] = {}
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         start = 0
         with inference([self._reader.model]):
@@ -163,16 +198,17 @@ class Embedder:
                 while end < len(order) and (end + 1 - start) * len(rows[order[end]]) <= self._batch_tokens:
                     end += 1
                 batch = order[start:end]
-                for index, part in zip(batch, self._batch_states([rows[i] for i in batch], layer), strict=True):
+                for index, part in zip(batch, self._batch_states([rows[i] for i in batch], layers, named), strict=True):
                     states[index] = part
                 start = end
         return [states[index] for index in range(len(rows))]
 
-    def _batch_states(self, rows: list[list[int]], layer: int) -> list[Vectors]:
+    def _batch_states(self, rows: list[list[int]], layers: slice, named: int | None) -> list[LayerVectors]:
         tokens, mask = pad(rows)
         device = self._reader.device
-        layers = states_of_layers(self._reader.model, tokens.to(device), mask.to(device))
-        if not -len(layers) <= layer < len(layers):
-            raise SettingsError(f"the model has the layers 0 to {len(layers) - 1} (or -1 for the last), not {layer}")
-        states = layers[layer].float().cpu().numpy()
-        return [part[: len(row)] for part, row in zip(states, rows, strict=True)]
+        states = states_of_layers(self._reader.model, tokens.to(device), mask.to(device))
+        if named is not None and not -len(states) <= named < len(states):
+            raise SettingsError(f"the model has the layers 0 to {len(states) - 1} (or -1 for the last), not {named}")
+        # L x [B, T, D] -> [L, B, T, D]
+        chosen = torch.stack(list(states[layers])).float().cpu().numpy()
+        return [chosen[:, index, : len(row)] for index, row in enumerate(rows)]

@@ -19,6 +19,7 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.registry import architecture_of, build_any, preset
 from dragoman.models.storage import load_encoder, load_language_model, load_model, save_model, weights_of
 from dragoman.representation.embedder import Embeddings
+from dragoman.representation.units import Pool, Unit
 from dragoman.text.subwords import BOS, EOS
 from dragoman.text.vocabulary import Vocabulary, VocabularyConfig, train_vocabulary
 from tests.support.small_translator import tokenizer
@@ -103,6 +104,19 @@ def test_layers(models: Path, name: str) -> None:
     if name != "transformer" and len(lamps) == 2:
         np.testing.assert_array_equal(*first.vectors[lamps])
     assert not np.allclose(first.vectors, last)
+
+
+@EACH_KIND
+@pytest.mark.parametrize(("of", "pool"), [("texts", "mean"), ("tokens", "mean"), ("words", "mean"), ("words", "first")])
+def test_all_layers_at_once(models: Path, name: str, of: Unit, pool: Pool) -> None:
+    embedder = Embedder.load(models / name)
+    texts = [*TEXTS, "", " ".join(["please wait"] * 30)]
+    layers = embedder.embed_layers(texts, of=of, pool=pool)
+    for number, together in enumerate(layers):
+        alone = embedder.embed(texts, of=of, pool=pool, layer=number - len(layers))
+        np.testing.assert_array_equal(together.vectors, alone.vectors)
+        assert together.labels == alone.labels
+        np.testing.assert_array_equal(together.texts, alone.texts)
 
 
 def test_long_and_empty_texts(models: Path) -> None:
