@@ -17,7 +17,7 @@ from dragoman.layers.causal_layer import CausalLayer
 from dragoman.models.config.causal import CausalConfig
 from dragoman.models.config.language import LanguageConfig
 from dragoman.models.embedding import Embedding
-from dragoman.models.initialisation import initialise_normal
+from dragoman.models.initialisation import initialise_normal, unit_after_scaling
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.layer_builders import (
     build_causal_attention,
@@ -183,7 +183,8 @@ def build_stack(config: CausalConfig, vocabulary: int, *, tied_embeddings: bool)
     if tied_embeddings:
         output.weight = tokens.weight
     model = TransformerLanguageModel(
-        Embedding(tokens, build_positions(config), config.dropout, scaled=False),
+        # Sinusoids have amplitude 1: embeddings without the paper's factor √d_model would be lost beside them.
+        Embedding(tokens, build_positions(config), config.dropout, scaled=config.positions == "sinusoidal"),
         [
             CausalLayer(
                 build_causal_attention(config, config.pattern_of(layer)),
@@ -205,9 +206,12 @@ def _initialise(model: TransformerLanguageModel) -> None:
     """Initialise as GPT-2 (Radford et al., 2019, section 2.3).
 
     Weights are normal with standard deviation 0.02, and biases are zero. The matrices whose outputs are added to the
-    residual stream are divided by the square root of their number, two in each layer.
+    residual stream are divided by the square root of their number, two in each layer. Embeddings that are multiplied by
+    √d_model are initialised to have variance 1 then.
     """
     initialise_normal(model, INITIAL_STD)
+    if model.embedding.scale is not None:
+        unit_after_scaling(model.embedding.tokens)
     with torch.no_grad():
         for layer in model.layers:
             for matrix in (layer.self_attention.output, layer.feed_forward.outer):

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -91,7 +92,8 @@ class LanguageModel {
               load.matrix(settings.tied_embeddings ? TOKENS : "output.weight", settings.vocabulary, settings.d_model)),
           tokens_(settings.tied_embeddings ? PackedMatrix()
                                            : load.matrix(TOKENS, settings.vocabulary, settings.d_model)),
-          embedding_(load, settings.tied_embeddings ? output_.weights() : tokens_, "embedding", 1.0f),
+          embedding_(load, settings.tied_embeddings ? output_.weights() : tokens_, "embedding",
+                     settings.positions == PositionKind::sinusoidal ? std::sqrt(float(settings.d_model)) : 1.0f),
           heads_(settings),
           angles_(settings) {
         for (int i = 0; i < settings.layers; ++i) layers_.emplace_back(load, "layers." + std::to_string(i) + ".");

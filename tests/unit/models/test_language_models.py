@@ -162,6 +162,19 @@ def test_patterns_repeat_over_the_layers() -> None:
     torch.testing.assert_close(kernel, torch.eye(64).repeat(1, 3) / 3)
 
 
+def test_embeddings_are_as_large_as_the_sinusoids_that_are_added() -> None:
+    config = text_preset("tiny", V)
+    sinusoidal, rotary = (
+        build_language_model(replace(config, positions=positions)) for positions in ("sinusoidal", "rotary")
+    )
+    assert isinstance(sinusoidal, TransformerLanguageModel)
+    assert isinstance(rotary, TransformerLanguageModel)
+    assert sinusoidal.embedding.scale == config.d_model**0.5
+    assert float(sinusoidal.embedding.tokens.weight.detach().std()) * config.d_model**0.5 == pytest.approx(1, rel=0.1)
+    assert rotary.embedding.scale is None
+    assert float(rotary.embedding.tokens.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
