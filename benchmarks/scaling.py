@@ -175,7 +175,7 @@ def fit_curves(x: Array, losses: Array) -> Array:
 def model_settings(shape: tuple[int, int, int]) -> dict[str, Any]:
     layers, d_model, heads = shape
     sizes = {"layers": layers, "d_model": d_model, "heads": heads, "d_ff": 4 * d_model}
-    return {**sizes, "dropout": 0.0, "context": CONTEXT}
+    return {**sizes, "activation": "gelu_tanh", "dropout": 0.0, "context": CONTEXT}
 
 
 def parameters_of(config: LanguageConfig) -> int:

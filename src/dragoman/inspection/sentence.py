@@ -45,16 +45,15 @@ def attention_map(
     ablated, output_with_all = ablation.without_each(model, source, output, heads)
     *translations, with_all = tokenizer.decode_target([*(ablation.output for ablation in ablated), output_with_all])
     source_texts, target_texts = (*tokenizer.source_texts(source), "</s>"), ("<s>", *tokenizer.target_texts(output))
-    predicted = (*target_texts[1:], "</s>")
-    if isinstance(model, DecoderOnly):
+    decoder_only = isinstance(model, DecoderOnly)
+    if decoder_only:
         source_texts, target_texts = (), (*source_texts, *target_texts)
-        predicted = (*target_texts[1:], "</s>")
     return AttentionMap(
         text=text,
         translation=translation,
         source=source_texts,
         target=target_texts,
-        predicted=predicted,
+        predicted=(*target_texts[1:], "</s>"),
         encoder_self=captured.encoder_self,
         decoder_self=captured.decoder_self,
         encoder_decoder=captured.encoder_decoder,
@@ -68,6 +67,6 @@ def attention_map(
             for each, translation in zip(ablated, translations, strict=True)
         ),
         with_all=clean_line(with_all),
-        decoder_only=isinstance(model, DecoderOnly),
+        decoder_only=decoder_only,
         right_to_left=tokenizer.right_to_left,
     )

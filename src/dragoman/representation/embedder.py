@@ -111,7 +111,7 @@ class Embedder:
             SettingsError: the model has no such layer, or it is a language model, in which the first token of a text is
                 the same for all texts.
         """
-        [embeddings] = self._embed(texts, of, pool, slice(layer, layer + 1 or None), named=layer)
+        [embeddings] = self._embed(texts, of, pool, layer)
         return embeddings
 
     def embed_layers(self, texts: Sequence[str], *, of: Unit = "texts", pool: Pool = "mean") -> list[Embeddings]:
@@ -133,12 +133,10 @@ class Embedder:
             >>> layers[0].labels == layers[-1].labels
             True
         """
-        return self._embed(texts, of, pool, slice(None))
+        return self._embed(texts, of, pool, None)
 
-    def _embed(
-        self, texts: Sequence[str], of: Unit, pool: Pool, layers: slice, named: int | None = None
-    ) -> list[Embeddings]:
-        """Return the vectors of L layers; `named` is the layer that the user named, for the message if it is absent."""
+    def _embed(self, texts: Sequence[str], of: Unit, pool: Pool, layer: int | None) -> list[Embeddings]:
+        """Return the vectors of one layer, or of all if `layer` is None; L is their number in annotations."""
         if not texts:
             raise CorpusError("give at least one text")
         if of == "texts" and pool == "first" and self._reader.kind == "language":
@@ -147,7 +145,7 @@ class Embedder:
             )
         rows = self._reader.encode(texts)
         parts = [self._parts(row) for row in rows]
-        states = iter(self._states([part for row in parts for part in row], layers, named))
+        states = iter(self._states([part for row in parts for part in row], layer))
         vectors: list[LayerVectors] = []
         labels: list[str] = []
         numbers: list[int] = []
@@ -187,7 +185,7 @@ class Embedder:
         inner = [part[:, begin : part.shape[1] - end] for part in states]
         return states[0][:, 0], np.concatenate(inner, axis=1)
 
-    def _states(self, rows: list[list[int]], layers: slice, named: int | None) -> list[LayerVectors]:
+    def _states(self, rows: list[list[int]], layer: int | None) -> list[LayerVectors]:
         """Return the states of each row, computed in batches of similar lengths."""
         states: dict[int, LayerVectors] = {}
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
@@ -198,17 +196,21 @@ class Embedder:
                 while end < len(order) and (end + 1 - start) * len(rows[order[end]]) <= self._batch_tokens:
                     end += 1
                 batch = order[start:end]
-                for index, part in zip(batch, self._batch_states([rows[i] for i in batch], layers, named), strict=True):
+                for index, part in zip(batch, self._batch_states([rows[i] for i in batch], layer), strict=True):
                     states[index] = part
                 start = end
         return [states[index] for index in range(len(rows))]
 
-    def _batch_states(self, rows: list[list[int]], layers: slice, named: int | None) -> list[LayerVectors]:
+    def _batch_states(self, rows: list[list[int]], layer: int | None) -> list[LayerVectors]:
         tokens, mask = pad(rows)
         device = self._reader.device
-        states = states_of_layers(self._reader.model, tokens.to(device), mask.to(device))
-        if named is not None and not -len(states) <= named < len(states):
-            raise SettingsError(f"the model has the layers 0 to {len(states) - 1} (or -1 for the last), not {named}")
+        layers = states_of_layers(self._reader.model, tokens.to(device), mask.to(device))
+        if layer is not None:
+            if not -len(layers) <= layer < len(layers):
+                raise SettingsError(
+                    f"the model has the layers 0 to {len(layers) - 1} (or -1 for the last), not {layer}"
+                )
+            layers = (layers[layer],)
         # L x [B, T, D] -> [L, B, T, D]
-        chosen = torch.stack(list(states[layers])).float().cpu().numpy()
-        return [chosen[:, index, : len(row)] for index, row in enumerate(rows)]
+        states = torch.stack(layers).float().cpu().numpy()
+        return [states[:, index, : len(row)] for index, row in enumerate(rows)]
