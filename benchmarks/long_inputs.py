@@ -52,11 +52,12 @@ PATTERNS: dict[str, tuple[AttentionPattern, ...]] = {
 
 @dataclass(frozen=True)
 class Size:
-    """Size of the models and of their batches."""
+    """Size of the models and of their batches, and the weight of the loss of the source."""
 
     layers: int
     d_model: int
     batch_tokens: int
+    source_loss: float
 
 
 def settings(minutes: float, size: Size) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def settings(minutes: float, size: Size) -> dict[str, Any]:
         "data": {"max_length": LONGEST, "validation_pairs": 50},
         "cleaning": {"max_characters": 0, "max_length_ratio": 0.0},
         "batching": {"batch_tokens": size.batch_tokens},
-        "training": {"minutes": minutes, "validations": 4, "best_by": "loss"},
+        "training": {"minutes": minutes, "validations": 4, "best_by": "loss", "source_loss": size.source_loss},
     }
 
 
@@ -190,6 +191,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4, help="layers of the models")
     parser.add_argument("--d-model", type=int, default=128, help="width of the models; a multiple of 4")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="tokens of a batch; a longer document is one")
+    parser.add_argument("--source-loss", type=float, default=0.1, help="weight of the loss of a token of the source")
     parser.add_argument("--memory", action="store_true", help="measure the memory of training on 10,000 tokens only")
     arguments = parser.parse_args()
     if not arguments.memory and arguments.folder is None:
@@ -200,7 +202,7 @@ def main() -> None:
         ratio = measured["full"]["megabytes"] / measured["local and compressed"]["megabytes"]
         print(json.dumps({"ratio": ratio, **measured}))
     else:
-        size = Size(arguments.layers, arguments.d_model, arguments.batch_tokens)
+        size = Size(arguments.layers, arguments.d_model, arguments.batch_tokens, arguments.source_loss)
         print(json.dumps(compare(arguments.folder, arguments.minutes, size)))
 
 

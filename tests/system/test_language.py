@@ -94,6 +94,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
         ({"data": {"max_length": 10}}, r"unknown key data\.max_length"),
         ({"cleaning": {"max_characters": 10}}, "unknown key cleaning"),
         ({"training": {"subword_sampling": 0.1}}, r"training\.subword_sampling is not available"),
+        ({"training": {"source_loss": 0.1}}, r"training\.source_loss is not available"),
         ({"training": {"best_by": "bleu"}}, r"training\.best_by is 'bleu', which is not measured here"),
         ({"preset": "big"}, "language has no preset 'big'"),
         ({"model": {"positions": "learned", "max_positions": 8}}, "context is 32, but there are only"),

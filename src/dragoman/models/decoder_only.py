@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from dragoman.models.config.decoder_only import DecoderOnlyConfig
 from dragoman.models.language import TransformerLanguageModel, TransformerTextState, build_stack
-from dragoman.models.seq2seq import AttentionModules, Decoded, Memory, Seq2Seq
+from dragoman.models.seq2seq import AttentionModules, Decoded, Memory, Seq2Seq, SourcePrediction
 from dragoman.models.state import DecoderState
-from dragoman.packing import Padded, layout_of
+from dragoman.packing import Layout, Padded, layout_of
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ class DecoderOnly(Seq2Seq):
         states = layout.batch(rows)
         states = states.gather(1, target_slot.unsqueeze(2).expand(-1, -1, states.shape[2]))
         target_layout = layout_of(target_mask)
-        return Decoded(target_layout.rows(states), target_layout, rows.new_zeros(()))
+        source_prediction = _source_prediction(rows, layout, text[:, :width], lengths)
+        return Decoded(target_layout.rows(states), target_layout, rows.new_zeros(()), source_prediction)
 
     def attentions(self) -> AttentionModules:
         """See `Seq2Seq.attentions`: the self-attention, which reads source and target as one text."""
@@ -106,6 +107,27 @@ class DecoderOnly(Seq2Seq):
     def step(self, token: Int[Tensor, " B"], state: DecoderState) -> tuple[Float[Tensor, "B V"], DecoderState]:
         """See `Seq2Seq.step`."""
         return self.text.step(token, state)
+
+
+def _source_prediction(
+    rows: Float[Tensor, "*BW D"], layout: Layout, text: Int[Tensor, "B W"], lengths: Int[Tensor, "B 1"]
+) -> SourcePrediction:
+    """Return the prediction of each token of the source after the first.
+
+    Args:
+        rows: states of source and target as one text.
+        layout: layout of the rows.
+        text: the tokens.
+        lengths: number of tokens of each source.
+    """
+    # [W] < [B, 1] -> [B, W]
+    counted = torch.arange(text.shape[1], device=text.device) < lengths - 1
+    following = text.roll(-1, dims=1)
+    # [*BW, D] -> [N, D]; in a packed layout, rows of padding are at the end
+    flat = rows.flatten(0, -2)
+    tokens, real = (layout.values(x) for x in (following, counted))
+    filler = len(flat) - len(tokens)
+    return SourcePrediction(flat, F.pad(tokens, (0, filler)), F.pad(real, (0, filler)))
 
 
 def build_decoder_only(config: DecoderOnlyConfig) -> DecoderOnly:

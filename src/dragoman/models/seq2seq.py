@@ -56,6 +56,21 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class SourcePrediction:
+    """What a decoder-only model predicts of the source.
+
+    Attributes:
+        rows: [N, D], states before the projection onto the vocabulary.
+        tokens: [N], the token after each state.
+        counted: [N], True for the states that predict a token of the source.
+    """
+
+    rows: Float[Tensor, "N D"]
+    tokens: Int[Tensor, " N"]
+    counted: Bool[Tensor, " N"]
+
+
+@dataclass(frozen=True)
 class Decoded:
     """Output of a decoder for all target positions, before the projection onto the vocabulary.
 
@@ -64,11 +79,13 @@ class Decoded:
         layout: layout of the target.
         cost: additional cost of the model in nats, a sum over tokens that is added to the summed loss; 0 for all models
             but the Universal Transformer with adaptive halting.
+        source: prediction of the source, from its second token to its EOS; None for models with an encoder.
     """
 
     rows: Float[Tensor, "*BT D"]
     layout: Layout
     cost: Float[Tensor, ""]
+    source: SourcePrediction | None = None
 
     @property
     def states(self) -> Float[Tensor, "B T D"]:

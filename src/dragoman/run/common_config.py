@@ -71,3 +71,14 @@ def check_architecture(architecture: str, kind: Kind, task: str) -> None:
         raise SettingsError(
             f"architecture {architecture!r} is not one of task {task!r}: choose one of {', '.join(architectures(kind))}"
         )
+
+
+def check_no_translation_settings(training: TrainingConfig, task: str) -> None:
+    """Check that settings of training that only seq2seq models have are not used.
+
+    Raises:
+        SettingsError: if one of them is.
+    """
+    for name in ("subword_sampling", "source_loss"):
+        if getattr(training, name):
+            raise SettingsError(f"training.{name} is not available for task {task!r}: leave it out")

@@ -81,6 +81,10 @@ class RunConfig(CommonConfig):
 
     def __post_init__(self) -> None:
         check_architecture(self.architecture, "seq2seq", self.task)
+        if self.training.source_loss and self.architecture != "decoder-only":
+            raise SettingsError(
+                f"training.source_loss is available for architecture 'decoder-only' only, not for {self.architecture!r}"
+            )
 
     @property
     def batch_tokens(self) -> int:

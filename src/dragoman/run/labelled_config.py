@@ -9,7 +9,13 @@ from dragoman.models.config.labelled import LabelledConfig
 from dragoman.models.config.masked import MaskedConfig
 from dragoman.models.registry import architecture_named, text_preset
 from dragoman.models.tasks import DEFAULT_ARCHITECTURES, KINDS
-from dragoman.run.common_config import SOURCE, CommonConfig, check_architecture, read_model_table
+from dragoman.run.common_config import (
+    SOURCE,
+    CommonConfig,
+    check_architecture,
+    check_no_translation_settings,
+    read_model_table,
+)
 from dragoman.run.text_config import TextBatchingConfig
 from dragoman.settings import PartialSettings, read_partial
 from dragoman.text.vocabulary import VocabularyConfig
@@ -59,8 +65,7 @@ class LabelledRunConfig(CommonConfig):
         check_architecture(self.architecture, KINDS[self.task], self.task)
         if self.frozen and self.from_model is None:
             raise SettingsError("frozen needs from_model: the states of a random encoder are of no use")
-        if self.training.subword_sampling:
-            raise SettingsError(f"training.subword_sampling is not available for task {self.task!r}: leave it out")
+        check_no_translation_settings(self.training, self.task)
 
     @property
     def batch_tokens(self) -> int:

@@ -9,7 +9,13 @@ from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig, TextModelConfig
 from dragoman.models.registry import text_preset
 from dragoman.models.tasks import DEFAULT_ARCHITECTURES, KINDS
-from dragoman.run.common_config import SOURCE, CommonConfig, check_architecture, read_model_table
+from dragoman.run.common_config import (
+    SOURCE,
+    CommonConfig,
+    check_architecture,
+    check_no_translation_settings,
+    read_model_table,
+)
 from dragoman.settings import PartialSettings, read_partial
 from dragoman.text.vocabulary import VocabularyConfig
 from dragoman.training.config import TrainingConfig
@@ -71,8 +77,7 @@ class TextRunConfig(CommonConfig):
 
     def __post_init__(self) -> None:
         check_architecture(self.architecture, KINDS[self.task], self.task)
-        if self.training.subword_sampling:
-            raise SettingsError(f"training.subword_sampling is not available for task {self.task!r}: leave it out")
+        check_no_translation_settings(self.training, self.task)
 
     @property
     def batch_tokens(self) -> int:

@@ -40,6 +40,8 @@ class TrainingConfig:
         deterministic: On a GPU, use deterministic algorithms only, which are slower. Training on a CPU is always
             deterministic.
         subword_sampling: α of subword regularisation; 0 disables it.
+        source_loss: λ, the weight of the loss of each token of the source, which a decoder-only model can predict as
+            well (Liu et al. 2018, section 4.2.3); the loss of a target token has weight 1. 0: the target only.
         validations: Number of validations, at regular intervals over the budget.
         best_by: Metric that determines the best model and early stopping, one of `training.metrics.choices()`. Use
             "exact_match" for symbols (pronunciations, sums), where an output is either right or wrong as a whole.
@@ -67,6 +69,7 @@ class TrainingConfig:
     device: str = "auto"
     deterministic: bool = False
     subword_sampling: float = 0.0
+    source_loss: float = 0.0
     validations: int = 10
     best_by: str = "bleu"
     patience: int = 0
@@ -89,7 +92,7 @@ class TrainingConfig:
         for name in ("label_smoothing", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingsError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-        for name in ("weight_decay", "clip_norm", "subword_sampling", "patience", "average_last"):
+        for name in ("weight_decay", "clip_norm", "subword_sampling", "source_loss", "patience", "average_last"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} must not be negative, but is {getattr(self, name)}")
         if not 0 < self.matrix_rate < math.inf:

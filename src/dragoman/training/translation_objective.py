@@ -4,7 +4,7 @@ All calls of a model and of its loss during training are in this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from dragoman.data.batching import Batch
 from dragoman.device import Precision
 from dragoman.models.seq2seq import Decoded, Seq2Seq
 from dragoman.models.token_statistics import TokenStatistic, summarise
-from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.loss import label_smoothed_loss, summed_loss
 from dragoman.training.objective import Batches, BatchLoss
 from dragoman.training.validation import Validation
 
@@ -24,14 +24,21 @@ class TranslationLosses:
 
     Attributes:
         smoothing: ε_ls of label smoothing ("Attention Is All You Need", section 5.4).
+        source_loss: weight of the loss of each token of the source; for decoder-only models.
     """
 
     smoothing: float
+    source_loss: float = field(default=0.0, kw_only=True)
 
     def loss(self, model: Seq2Seq, batch: Batch) -> BatchLoss:
-        """Return the label-smoothed loss and the additional cost of the model."""
+        """Return the label-smoothed loss, and the additional cost: that of the model and the loss of the source."""
         decoded, loss = _decoded_with_loss(model, batch, self.smoothing)
-        return BatchLoss(loss, decoded.cost)
+        cost = decoded.cost
+        if self.source_loss:
+            assert decoded.source is not None, "only decoder-only models predict the source"
+            rows, tokens, counted = decoded.source.rows, decoded.source.tokens, decoded.source.counted
+            cost = cost + self.source_loss * summed_loss(rows, model.output.weight, tokens, counted, 0.0)
+        return BatchLoss(loss, cost)
 
     def tokens(self, batch: Batch) -> int:
         """Return the number of target tokens."""
@@ -49,9 +56,9 @@ class TranslationLosses:
             return
         for start in range(0, len(batch.source), rows):
             part = {
-                field.name: getattr(batch, field.name)[start : start + rows]
-                for field in fields(batch)
-                if field.name != "target_tokens"
+                each.name: getattr(batch, each.name)[start : start + rows]
+                for each in fields(batch)
+                if each.name != "target_tokens"
             }
             yield replace(batch, **part, target_tokens=int(part["target_mask"].sum()))
 

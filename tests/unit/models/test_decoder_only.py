@@ -7,12 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dragoman.data.batching import Batch
 from dragoman.errors import SettingsError
 from dragoman.models.decoder_only import DecoderOnly
 from dragoman.models.registry import build_model, preset
 from dragoman.models.state import DecoderState
-from dragoman.packing import Packed
+from dragoman.packing import Packed, Padded
 from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.translation_objective import TranslationLosses
 from tests.support.variants import VARIANTS
 from tests.support.variants.sizes import V
 
@@ -87,6 +89,39 @@ def test_the_loss_is_that_of_the_target_only() -> None:
     torch.testing.assert_close(loss.double(), total, rtol=1e-5, atol=1e-5)
     by_hand = {name: parameter.grad for name, parameter in model.named_parameters()}
     torch.testing.assert_close(gradient, by_hand, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device_layout", ["packed", "padded"])
+def test_the_loss_of_the_source_is_added_with_its_weight(device_layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each token after the first, predicted from those before it; the same by hand, for each row alone."""
+    if device_layout == "padded":
+        monkeypatch.setattr("dragoman.models.decoder_only.layout_of", Padded)
+    model = build("decoder-only, full")
+    source, source_mask, target, target_mask = batch()
+    pairs = Batch(
+        source=source,
+        source_mask=source_mask,
+        target_in=target,
+        target_out=tokens(4, 8),
+        target_mask=target_mask,
+        target_tokens=18,
+    )
+    without, added = (TranslationLosses(0.1, source_loss=weight).loss(model, pairs) for weight in (0.0, 0.25))
+    added.cost.backward()
+    embeddings = model.text.embedding.tokens.weight
+    gradient = embeddings.grad
+    model.zero_grad()
+    total = torch.zeros((), dtype=torch.float64)
+    for row in range(4):
+        text = source[row][source_mask[row]].unsqueeze(0)
+        if text.shape[1] > 1:
+            logits = model.project(model.text(text).states)[0, :-1]
+            total = total + 0.25 * F.cross_entropy(logits, text[0, 1:], reduction="sum")
+    total.backward()
+    assert without.cost == 0
+    torch.testing.assert_close(added.loss, without.loss)
+    torch.testing.assert_close(added.cost.double(), total, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradient, embeddings.grad, rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()

@@ -95,6 +95,7 @@ class Translation(Task):
             validator,
             metrics=tuple(METRIC_FUNCTIONS),
             validation_tokens=validated * corpus.meta.target_tokens // len(corpus),
+            source_loss=config.training.source_loss,
         )
         description = ModelDescription(
             architecture=architecture_of(plan.model),
