@@ -44,7 +44,15 @@ from dragoman.training.text_stream import TextStream
 PUBLISHED = 1.88
 ROWS, CONTEXT = 12, 64
 # The settings of nanoGPT's shape: no dropout, learned positions.
-SHAPE = {"layers": 4, "heads": 4, "d_model": 128, "d_ff": 512, "context": CONTEXT, "dropout": 0.0}
+SHAPE = {
+    "layers": 4,
+    "heads": 4,
+    "d_model": 128,
+    "d_ff": 512,
+    "context": CONTEXT,
+    "positions": "learned",
+    "dropout": 0.0,
+}
 SETTINGS: dict[str, Any] = {
     "task": "language",
     "tokenizer": {"kind": "character"},

@@ -12,7 +12,7 @@ from dragoman.attention import AttentionMask
 from dragoman.layers.feed_forward import ACTIVATIONS
 from dragoman.models.config.masked import MaskedConfig
 from dragoman.models.embedding import Embedding
-from dragoman.models.initialisation import initialise_normal
+from dragoman.models.initialisation import initialise_normal, unit_after_scaling
 from dragoman.models.layer_builders import build_encoder_layer, build_final_norm, build_norm, build_positions
 from dragoman.models.seq2seq import AttentionModules
 from dragoman.models.text_encoder import TextEncoder
@@ -159,7 +159,8 @@ def build_masked(config: MaskedConfig) -> MaskedModel:
             tokens,
             build_positions(config),
             config.dropout,
-            scaled=False,
+            # Sinusoids have amplitude 1: embeddings without the paper's factor √d_model would be lost beside them.
+            scaled=config.positions == "sinusoidal",
             segments=nn.Embedding(config.segments, D) if config.segments else None,
             norm=build_norm(config) if config.embedding_norm else None,
         ),
@@ -174,4 +175,6 @@ def build_masked(config: MaskedConfig) -> MaskedModel:
         config.max_context,
     )
     initialise_normal(model, INITIAL_STD)
+    if model.embedding.scale is not None:
+        unit_after_scaling(tokens)
     return model

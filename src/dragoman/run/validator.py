@@ -1,7 +1,7 @@
 """Validation of a translation model during training: loss, metrics of its translations, and token statistics."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -86,8 +86,23 @@ class Validator:
 
     def _translate(self, model: Seq2Seq) -> list[str]:
         translator = Translator.from_parts([model], self.tokenizer, max_source_tokens=self.max_length)
-        translations = translator.translate([pair.source for pair in self.pairs], search=SEARCH)
+        translations = translator.translate([pair.source for pair in self.pairs], search=self._search)
         return [translation.text for translation in translations]
+
+    @cached_property
+    def _search(self) -> SearchConfig:
+        """The search, whose length limit is lower for short references of long sources, such as summaries.
+
+        At the beginning of training, a model often does not end its outputs: on documents of thousands of subwords, a
+        limit by the length of the source would take longer than the training.
+        """
+        targets = self.tokenizer.encode_target([pair.target for pair in self.pairs])
+        limit = 2 * max(map(len, targets)) + SEARCH.max_length_offset
+        sources = self.tokenizer.encode_source([pair.source for pair in self.pairs])
+        longest = min(self.max_length, max(map(len, sources)))
+        if limit >= SEARCH.maximum_length(longest):
+            return SEARCH
+        return replace(SEARCH, max_length_factor=0.0, max_length_offset=limit)
 
     def _batches(self) -> list[Batch]:
         # Truncated to the longest pair in training, so that a very long line does not need too much memory.

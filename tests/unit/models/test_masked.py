@@ -34,6 +34,16 @@ def tokens(rows: int, length: int) -> Tensor:
     return torch.randint(4, V, (rows, length), generator=torch.Generator().manual_seed(0))
 
 
+def test_embeddings_are_as_large_as_the_sinusoids_that_are_added() -> None:
+    config = text_preset("tiny", V, architecture="masked")
+    assert isinstance(config, MaskedConfig)
+    sinusoidal, rotary = (build_masked(replace(config, positions=positions)) for positions in ("sinusoidal", "rotary"))
+    assert sinusoidal.embedding.scale == config.d_model**0.5
+    assert float(sinusoidal.embedding.tokens.weight.detach().std()) * config.d_model**0.5 == pytest.approx(1, rel=0.1)
+    assert rotary.embedding.scale is None
+    assert float(rotary.embedding.tokens.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
+
+
 @EACH_VARIANT
 def test_the_settings_list_every_tensor_of_the_model(variant: str) -> None:
     listed = {tensor.name: tensor.shape for tensor in VARIANTS[variant].tensors()}

@@ -85,7 +85,7 @@ class Labelled(Task):
         write_atomically(run / TEXT / VALIDATION_TEXT, lines.encode())
         plan = Plan(
             request=request,
-            config=user.resolve(len(corpus.tokens)),
+            config=user.resolve(len(corpus.tokens), encoder),
             model=model,
             training_size=len(training),
             validation_size=len(validation),
