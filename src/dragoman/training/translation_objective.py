@@ -56,9 +56,9 @@ class TranslationLosses:
             return
         for start in range(0, len(batch.source), rows):
             part = {
-                each.name: getattr(batch, each.name)[start : start + rows]
-                for each in fields(batch)
-                if each.name != "target_tokens"
+                member.name: getattr(batch, member.name)[start : start + rows]
+                for member in fields(batch)
+                if member.name != "target_tokens"
             }
             yield replace(batch, **part, target_tokens=int(part["target_mask"].sum()))
 
