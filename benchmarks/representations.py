@@ -89,7 +89,7 @@ def semantic_spaces(
 
 
 def lsa(
-    spaces: list[list[Vectors]], rows: Sequence[int], parts: list[Sequence[Pair]], strengths: Sequence[float]
+    spaces: list[list[Vectors]], rows: Sequence[int], parts: Sequence[Sequence[Pair]], strengths: Sequence[float]
 ) -> Scores:
     """Return the result of latent semantic analysis.
 
