@@ -51,8 +51,8 @@ PATTERNS: dict[str, tuple[AttentionPattern, ...]] = {
 
 
 @dataclass(frozen=True)
-class Size:
-    """Size of the models and of their batches, and the weight of the loss of the source."""
+class Setup:
+    """Sizes of the models and of their batches, and the weight of the loss of a token of the source."""
 
     layers: int
     d_model: int
@@ -60,16 +60,16 @@ class Size:
     source_loss: float
 
 
-def settings(minutes: float, size: Size) -> dict[str, Any]:
+def settings(minutes: float, setup: Setup) -> dict[str, Any]:
     return {
         "architecture": "decoder-only",
         "preset": "long",
-        "model": {"layers": size.layers, "d_model": size.d_model, "d_ff": 4 * size.d_model},
+        "model": {"layers": setup.layers, "d_model": setup.d_model, "d_ff": 4 * setup.d_model},
         "tokenizer": {"vocabulary_size": VOCABULARY},
         "data": {"max_length": LONGEST, "validation_pairs": 50},
         "cleaning": {"max_characters": 0, "max_length_ratio": 0.0},
-        "batching": {"batch_tokens": size.batch_tokens},
-        "training": {"minutes": minutes, "validations": 4, "best_by": "loss", "source_loss": size.source_loss},
+        "batching": {"batch_tokens": setup.batch_tokens},
+        "training": {"minutes": minutes, "validations": 4, "best_by": "loss", "source_loss": setup.source_loss},
     }
 
 
@@ -84,7 +84,7 @@ def shortened(texts: Sequence[str], tokenizer: Tokenizer, tokens: int) -> list[s
 
 
 def trained_summaries(
-    parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, minutes: float, size: Size
+    parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, minutes: float, setup: Setup
 ) -> tuple[list[str], dict[str, float]]:
     """Train on documents of at most this number of tokens; return the summaries of the test set and measurements."""
     with tempfile.TemporaryDirectory() as name:
@@ -98,7 +98,7 @@ def trained_summaries(
             [str(folder / "train.tsv")],
             folder / "model",
             validation=str(folder / "valid.tsv"),
-            settings=settings(minutes, size),
+            settings=settings(minutes, setup),
         )
         seconds = time.monotonic() - start
         translator = Translator.load(
@@ -149,7 +149,7 @@ def measure_memory() -> dict[str, dict[str, float]]:
     return measured
 
 
-def compare(folder: Path, minutes: float, size: Size) -> dict[str, Any]:
+def compare(folder: Path, minutes: float, setup: Setup) -> dict[str, Any]:
     if not (folder / "train.tsv").exists():
         print(json.dumps(write(folder)))
     parts = {part: read(folder / f"{part}.tsv") for part in ("train", "valid", "test")}
@@ -157,7 +157,7 @@ def compare(folder: Path, minutes: float, size: Size) -> dict[str, Any]:
     lengths = [len(row) for row in tokenizer.encode_source([pair.source for pair in parts["test"]])]
     summaries, measured = {}, {}
     for name, tokens in (("whole", WHOLE), ("cut", CUT)):
-        summaries[name], measured[name] = trained_summaries(parts, tokenizer, tokens, minutes / 2, size)
+        summaries[name], measured[name] = trained_summaries(parts, tokenizer, tokens, minutes / 2, setup)
     references: list[References] = [(pair.target,) for pair in parts["test"]]
     sources = [pair.source for pair in parts["test"]]
     metrics = {name: summary_metrics(texts, references, sources, system=name) for name, texts in summaries.items()}
@@ -202,8 +202,8 @@ def main() -> None:
         ratio = measured["full"]["megabytes"] / measured["local and compressed"]["megabytes"]
         print(json.dumps({"ratio": ratio, **measured}))
     else:
-        size = Size(arguments.layers, arguments.d_model, arguments.batch_tokens, arguments.source_loss)
-        print(json.dumps(compare(arguments.folder, arguments.minutes, size)))
+        setup = Setup(arguments.layers, arguments.d_model, arguments.batch_tokens, arguments.source_loss)
+        print(json.dumps(compare(arguments.folder, arguments.minutes, setup)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ other source packages, are:
 - pre-trained: `dragoman train --task classify --from MODEL`, where MODEL was trained by masking on the same
   descriptions without their labels;
 - from scratch: the same command with a model of the same settings and vocabulary and random weights, and with the
-  higher learning rate that is the default without --from;
+  learning rate that is the default without --from;
 - TF-IDF with logistic regression (scikit-learn): words, sublinear term frequencies, the regularisation of --strengths
   that is best on valid.tsv;
 - latent semantic analysis, which like pre-training uses the descriptions without labels: the TF-IDF of all of them,

@@ -41,7 +41,8 @@ class TrainingConfig:
             deterministic.
         subword_sampling: α of subword regularisation; 0 disables it.
         source_loss: λ, the weight of the loss of each token of the source, which a decoder-only model can predict as
-            well (Liu et al. 2018, section 4.2.3); the loss of a target token has weight 1. 0: the target only.
+            well (the auxiliary objective of Radford et al. 2018, equation 5); the loss of a target token has weight 1.
+            0: the target only.
         validations: Number of validations, at regular intervals over the budget.
         best_by: Metric that determines the best model and early stopping, one of `training.metrics.choices()`. Use
             "exact_match" for symbols (pronunciations, sums), where an output is either right or wrong as a whole.

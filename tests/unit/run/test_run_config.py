@@ -121,6 +121,14 @@ def test_the_users_settings_replace_defaults_key_by_key() -> None:
         ),
         ({"batching": {"batch_tokens": 0}}, "batching in the settings: batch_tokens and window"),
         ({"schedule": {"kind": "linear"}}, "schedule in the settings: give peak_learning_rate"),
+        (
+            {"training": {"source_loss": -0.1}},
+            "training in the settings: source_loss must not be negative, but is -0.1",
+        ),
+        (
+            {"training": {"source_loss": 0.1}},
+            r"training\.source_loss is available for architecture 'decoder-only' only",
+        ),
     ],
 )
 def test_a_mistake_is_reported_before_any_corpus_is_read(settings: dict[str, object], message: str) -> None:
