@@ -151,7 +151,7 @@ def measure_memory() -> dict[str, dict[str, float]]:
 
 def compare(folder: Path, minutes: float, setup: Setup) -> dict[str, Any]:
     if not (folder / "train.tsv").exists():
-        print(json.dumps(write(folder)))
+        print(json.dumps(write(folder, download=True)))
     parts = {part: read(folder / f"{part}.tsv") for part in ("train", "valid", "test")}
     tokenizer = train_tokenizer(parts["train"], TokenizerConfig(vocabulary_size=VOCABULARY))
     lengths = [len(row) for row in tokenizer.encode_source([pair.source for pair in parts["test"]])]

@@ -1,11 +1,13 @@
-"""Make a corpus of long texts and their short descriptions from what is installed on a Debian machine.
+"""Make a corpus of long texts and their short descriptions on a Debian machine.
 
-    python benchmarks/long_inputs_corpus.py DIR
+    python benchmarks/long_inputs_corpus.py DIR [--download]
 
 The texts are manual pages in English without their NAME section, whose description is the target; long descriptions of
-Python packages, with their summaries; and README files of Node packages, with their descriptions. DIR/train.tsv,
-valid.tsv and test.tsv are split by source package: a package is in one part only. At most 300 texts of a package are
-used. `benchmarks/long_inputs.py` trains on them. The last line is JSON: the number of pairs and characters.
+Python packages, with their summaries; and README files of Node packages, with their descriptions. They are taken from
+what is installed. With --download, the manual pages of some 650 further packages (`chosen_packages`) are added, 150 MB,
+which are downloaded with apt-get and not installed. DIR/train.tsv, valid.tsv and test.tsv are split by source package:
+a package is in one part only. At most 300 texts of a package are used. `benchmarks/long_inputs.py` trains on them. The
+last line is JSON: the number of pairs and characters.
 """
 
 import argparse
@@ -16,6 +18,8 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from email.parser import HeaderParser
@@ -28,6 +32,28 @@ from dragoman.corpora.holdout import split_documents
 from dragoman.data.readers import Pair
 
 MANUALS = Path("/usr/share/man")
+MANUAL = re.compile(r"\./usr/share/man/man[1-9][^/]*/[^/]+")
+# Packages with many manual pages, and every which of the Perl libraries of a certain installed size in kB.
+MANUAL_PACKAGES = (
+    "erlang-manpages",
+    "freebsd-manpages",
+    "git-man",
+    "libarchive-dev",
+    "libaudit-dev",
+    "libbsd-dev",
+    "libcap-dev",
+    "libcurl4-doc",
+    "libevent-dev",
+    "libibverbs-dev",
+    "liblttng-ust-dev",
+    "libpcap-dev",
+    "libssl-doc",
+    "libx11-doc",
+    "manpages-dev",
+    "perl-doc",
+    "tcl-doc",
+)
+PERL_STEP, PERL_SIZES = 2, range(60, 1501)
 DPKG = Path("/var/lib/dpkg/info")
 # Places of README files of Node packages.
 NODE = (Path("/usr/lib/node_modules"), Path("/usr/local/lib/node_modules"), Path("/usr/share/nodejs"))
@@ -69,15 +95,56 @@ def manual_pages() -> Iterator[tuple[str, Pair]]:
         if path.is_symlink() or not path.is_file():
             continue
         try:
-            content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        except (OSError, EOFError):
+            pair = described_page(path.name, path.read_bytes())
+        except OSError:
             continue
-        sections = plain_sections(content.decode("utf-8", "replace"))
-        name = " ".join(sections.pop("NAME", "").split())
-        _, separator, description = name.partition(" - ")
-        text = " ".join(f"{heading}: {body}" for heading, body in sections.items() if body)
-        if separator:
-            yield owners.get(str(path), "unknown"), Pair(" ".join(text.split()), description.strip())
+        if pair is not None:
+            yield owners.get(str(path), "unknown"), pair
+
+
+def described_page(name: str, content: bytes) -> Pair | None:
+    """Return text and description of the manual page in a file of this name; None if it has no description."""
+    try:
+        page = gzip.decompress(content) if name.endswith(".gz") else content
+    except (OSError, EOFError):
+        return None
+    sections = plain_sections(page.decode("utf-8", "replace"))
+    _, separator, description = " ".join(sections.pop("NAME", "").split()).partition(" - ")
+    text = " ".join(f"{heading}: {body}" for heading, body in sections.items() if body)
+    return Pair(" ".join(text.split()), description.strip()) if separator else None
+
+
+def chosen_packages() -> list[str]:
+    """Return `MANUAL_PACKAGES` and every second of the Perl libraries that apt knows, in the order of their names."""
+    available = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, check=True).stdout.decode()
+    libraries = set()
+    for stanza in available.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.MULTILINE))
+        name = fields.get("Package", "")
+        library = re.fullmatch(r"lib.*-perl", name) is not None and fields.get("Architecture") == "all"
+        if library and int(fields.get("Installed-Size", 0)) in PERL_SIZES:
+            libraries.add(name)
+    return [*MANUAL_PACKAGES, *sorted(libraries)[::PERL_STEP]]
+
+
+def downloaded_manual_pages() -> Iterator[tuple[str, Pair]]:
+    """Download packages, and yield source package, text and description of their manual pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", *chosen_packages()], cwd=folder, check=True
+        )
+        for path in sorted(Path(folder).glob("*.deb")):
+            shown = ["dpkg-deb", "--show", "--showformat", "${source:Package}", str(path)]
+            source = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+            command = ["dpkg-deb", "--fsys-tarfile", str(path)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+                    for member in archive:
+                        file = archive.extractfile(member) if member.isreg() and MANUAL.fullmatch(member.name) else None
+                        pair = None if file is None else described_page(member.name, file.read())
+                        if pair is not None:
+                            yield source, pair
 
 
 def plain_sections(page: str) -> dict[str, str]:
@@ -157,11 +224,12 @@ def node_packages() -> Iterator[tuple[str, Pair]]:
         yield f"node {settings.get('name')}", Pair(text, " ".join(settings["description"].split()))
 
 
-def collect() -> tuple[dict[str, list[Pair]], Counter[str]]:
+def collect(*, download: bool) -> tuple[dict[str, list[Pair]], Counter[str]]:
     """Return the pairs of each source package, and the number of pairs that were left out by reason."""
     documents: dict[str, dict[Pair, None]] = defaultdict(dict)
     left_out: Counter[str] = Counter()
-    for package, pair in (*manual_pages(), *python_packages(), *node_packages()):
+    downloaded = downloaded_manual_pages() if download else ()
+    for package, pair in (*manual_pages(), *python_packages(), *node_packages(), *downloaded):
         if len(pair.source.split()) < LEAST_WORDS:
             left_out["short text"] += 1
         elif not LEAST_TARGET_WORDS <= len(pair.target.split()) <= MOST_TARGET_WORDS:
@@ -177,9 +245,9 @@ def collect() -> tuple[dict[str, list[Pair]], Counter[str]]:
     return chosen, left_out
 
 
-def write(folder: Path) -> dict[str, object]:
+def write(folder: Path, *, download: bool) -> dict[str, object]:
     """Collect the corpus and write it to `folder`; return its sizes."""
-    documents, left_out = collect()
+    documents, left_out = collect(download=download)
     split = split_documents(documents)
     folder.mkdir(parents=True, exist_ok=True)
     sizes: dict[str, object] = {}
@@ -195,7 +263,9 @@ def write(folder: Path) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where to write train.tsv, valid.tsv and test.tsv")
-    print(json.dumps(write(parser.parse_args().folder)))
+    parser.add_argument("--download", action="store_true", help="add the manual pages of some 650 further packages")
+    arguments = parser.parse_args()
+    print(json.dumps(write(arguments.folder, download=arguments.download)))
 
 
 if __name__ == "__main__":
