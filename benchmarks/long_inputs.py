@@ -5,9 +5,12 @@
 
 FOLDER is the corpus of `benchmarks/long_inputs_corpus.py`, which is made if it does not exist: manual pages and README
 files to their short descriptions, split by source package. Both models have local and compressed attention in turn
-(preset "long", but smaller) and train for half of the minutes. The test set is summarised by both; ROUGE is compared
-with that of the lead, the first words of the document. The last line is JSON and begins with the ratio of the ROUGE-L
-(f1) of the model that reads whole documents to that of the model that reads 512 tokens.
+(preset "long", but smaller), and are trained for the same number of minutes. For the first two thirds, they are one
+model, which reads documents cut to 512 tokens and also learns to predict them. For the last third
+(`dragoman train --from`), one reads whole documents and the other cut ones, and only the descriptions count. The test
+set is summarised by both; ROUGE is compared with that of the lead, the first words of the document. The last line is
+JSON and begins with the ratio of the ROUGE-L (f1) of the model that reads whole documents to that of the model that
+reads 512 tokens.
 
 With --memory, only the peak memory of training on one document of 10,000 tokens is measured, for full, and for local
 and compressed attention, each in a separate process.
@@ -37,11 +40,14 @@ from dragoman.models.config.decoder_only import DecoderOnlyConfig
 from dragoman.models.registry import build_model, preset
 from dragoman.run import train
 from dragoman.search.config import SearchConfig
+from dragoman.settings import merge
 from dragoman.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from dragoman.training.loss import label_smoothed_loss
 
 WHOLE, CUT = 10_000, 512
 VOCABULARY = 4000
+# The part of the training that both models share.
+SHARED = 2 / 3
 # The models' tokenizers differ a little from the one that cuts the texts.
 LONGEST = WHOLE + WHOLE // 4
 PATTERNS: dict[str, tuple[AttentionPattern, ...]] = {
@@ -52,7 +58,7 @@ PATTERNS: dict[str, tuple[AttentionPattern, ...]] = {
 
 @dataclass(frozen=True)
 class Setup:
-    """Sizes of the models and of their batches, and the weight of the loss of a token of the source."""
+    """Sizes of the models and of their batches, and the weight of the loss of a token of the source at first."""
 
     layers: int
     d_model: int
@@ -60,17 +66,33 @@ class Setup:
     source_loss: float
 
 
-def settings(minutes: float, setup: Setup) -> dict[str, Any]:
+def common_settings(minutes: float, batch_tokens: int) -> dict[str, Any]:
     return {
-        "architecture": "decoder-only",
-        "preset": "long",
-        "model": {"layers": setup.layers, "d_model": setup.d_model, "d_ff": 4 * setup.d_model},
-        "tokenizer": {"vocabulary_size": VOCABULARY},
         "data": {"max_length": LONGEST, "validation_pairs": 50},
         "cleaning": {"max_characters": 0, "max_length_ratio": 0.0},
-        "batching": {"batch_tokens": setup.batch_tokens},
-        "training": {"minutes": minutes, "validations": 4, "best_by": "loss", "source_loss": setup.source_loss},
+        "batching": {"batch_tokens": batch_tokens},
+        "training": {"minutes": minutes, "validations": 4, "best_by": "loss", "optimizer": "muon"},
     }
+
+
+def first_settings(minutes: float, setup: Setup) -> dict[str, Any]:
+    """Settings of the training on cut documents that both models share."""
+    sizes = {"layers": setup.layers, "d_model": setup.d_model, "d_ff": 4 * setup.d_model}
+    first = {
+        "architecture": "decoder-only",
+        "preset": "long",
+        "model": sizes,
+        "tokenizer": {"vocabulary_size": VOCABULARY},
+        "schedule": {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.002},
+        "training": {"source_loss": setup.source_loss},
+    }
+    return merge(common_settings(minutes, setup.batch_tokens), first)
+
+
+def second_settings(minutes: float, setup: Setup, first: Path) -> dict[str, Any]:
+    """Settings of the training that continues from the shared model."""
+    schedule = {"kind": "linear", "warmup": 0.1, "peak_learning_rate": 0.001}
+    return merge(common_settings(minutes, setup.batch_tokens), {"from_model": str(first), "schedule": schedule})
 
 
 def read(path: Path) -> list[Pair]:
@@ -83,31 +105,48 @@ def shortened(texts: Sequence[str], tokenizer: Tokenizer, tokens: int) -> list[s
     return tokenizer.decode_source([row[:tokens] for row in rows])
 
 
-def trained_summaries(
-    parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, minutes: float, setup: Setup
-) -> tuple[list[str], dict[str, float]]:
-    """Train on documents of at most this number of tokens; return the summaries of the test set and measurements."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for part, pairs in parts.items():
-            sources = shortened([pair.source for pair in pairs], tokenizer, tokens)
-            lines = (f"{source}\t{pair.target}\n" for source, pair in zip(sources, pairs, strict=True))
-            (folder / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
-        start = time.monotonic()
-        result = train(
-            [str(folder / "train.tsv")],
-            folder / "model",
-            validation=str(folder / "valid.tsv"),
-            settings=settings(minutes, setup),
-        )
-        seconds = time.monotonic() - start
-        translator = Translator.load(
-            folder / "model", device="cpu", max_source_tokens=LONGEST, max_line_characters=1 << 20, batch_tokens=LONGEST
-        )
-        search = SearchConfig(max_length_factor=0.0, max_length_offset=60)
-        test = [pair.source for pair in read(folder / "test.tsv")]
-        summaries = [translation.text for translation in translator.translate(test, search=search)]
-    return summaries, {"train_seconds": seconds, "validation_loss": result.best["loss"]}
+def write_shortened(parts: dict[str, list[Pair]], tokenizer: Tokenizer, tokens: int, folder: Path) -> Path:
+    """Write a corpus of documents with at most this number of tokens; return its folder."""
+    folder.mkdir()
+    for part, pairs in parts.items():
+        sources = shortened([pair.source for pair in pairs], tokenizer, tokens)
+        lines = (f"{source}\t{pair.target}\n" for source, pair in zip(sources, pairs, strict=True))
+        (folder / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def trained(corpus: Path, out: Path, settings: dict[str, Any]) -> float:
+    """Train on a corpus; return the best loss of a validation."""
+    result = train([str(corpus / "train.tsv")], out, validation=str(corpus / "valid.tsv"), settings=settings)
+    return result.best["loss"]
+
+
+def summaries_of(model: Path, corpus: Path) -> list[str]:
+    """Return the summaries of the test set of a corpus."""
+    translator = Translator.load(
+        model, device="cpu", max_source_tokens=LONGEST, max_line_characters=1 << 20, batch_tokens=LONGEST
+    )
+    search = SearchConfig(max_length_factor=0.0, max_length_offset=60)
+    test = [pair.source for pair in read(corpus / "test.tsv")]
+    return [translation.text for translation in translator.translate(test, search=search)]
+
+
+def train_and_summarise(
+    parts: dict[str, list[Pair]], tokenizer: Tokenizer, minutes: float, setup: Setup, folder: Path
+) -> tuple[dict[str, list[str]], dict[str, float]]:
+    """Return the summaries of the test set by both models, and the best validation loss of each training."""
+    corpora = {
+        name: write_shortened(parts, tokenizer, tokens, folder / name)
+        for name, tokens in (("whole", WHOLE), ("cut", CUT))
+    }
+    first = folder / "first"
+    losses = {"first": trained(corpora["cut"], first, first_settings(minutes * SHARED, setup))}
+    summaries = {}
+    for name, corpus in corpora.items():
+        model = folder / f"{name}-model"
+        losses[name] = trained(corpus, model, second_settings(minutes * (1 - SHARED), setup, first))
+        summaries[name] = summaries_of(model, corpus)
+    return summaries, losses
 
 
 def f1(metrics: SummaryMetrics) -> dict[str, float]:
@@ -155,9 +194,8 @@ def compare(folder: Path, minutes: float, setup: Setup) -> dict[str, Any]:
     parts = {part: read(folder / f"{part}.tsv") for part in ("train", "valid", "test")}
     tokenizer = train_tokenizer(parts["train"], TokenizerConfig(vocabulary_size=VOCABULARY))
     lengths = [len(row) for row in tokenizer.encode_source([pair.source for pair in parts["test"]])]
-    summaries, measured = {}, {}
-    for name, tokens in (("whole", WHOLE), ("cut", CUT)):
-        summaries[name], measured[name] = trained_summaries(parts, tokenizer, tokens, minutes / 2, setup)
+    with tempfile.TemporaryDirectory() as name:
+        summaries, losses = train_and_summarise(parts, tokenizer, minutes, setup, Path(name))
     references: list[References] = [(pair.target,) for pair in parts["test"]]
     sources = [pair.source for pair in parts["test"]]
     metrics = {name: summary_metrics(texts, references, sources, system=name) for name, texts in summaries.items()}
@@ -176,7 +214,7 @@ def compare(folder: Path, minutes: float, setup: Setup) -> dict[str, Any]:
         **values,
         "lead": lead,
         "significance": significance.to_json(),
-        "training": measured,
+        "validation_losses": losses,
         "test_documents": len(sources),
         "test_documents_longer_than_512": sum(length > CUT for length in lengths),
         "minutes": minutes,
@@ -187,10 +225,10 @@ def compare(folder: Path, minutes: float, setup: Setup) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, help="folder of the corpus")
-    parser.add_argument("--minutes", type=float, default=30.0, help="minutes of training, both models together")
+    parser.add_argument("--minutes", type=float, default=30.0, help="minutes of training of each model")
     parser.add_argument("--layers", type=int, default=4, help="layers of the models")
     parser.add_argument("--d-model", type=int, default=128, help="width of the models; a multiple of 4")
-    parser.add_argument("--batch-tokens", type=int, default=4096, help="tokens of a batch; a longer document is one")
+    parser.add_argument("--batch-tokens", type=int, default=2048, help="tokens of a batch; a longer document is one")
     parser.add_argument("--source-loss", type=float, default=0.1, help="weight of the loss of a token of the source")
     parser.add_argument("--memory", action="store_true", help="measure the memory of training on 10,000 tokens only")
     arguments = parser.parse_args()

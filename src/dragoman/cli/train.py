@@ -25,6 +25,10 @@ class Train:
             "Train a language model on a text for ten minutes",
             "dragoman train --task language book.txt --out models/book --minutes 10",
         ),
+        Example(
+            "Continue with your own translations from a model that is trained already",
+            "dragoman train mine.tsv --from models/large --out models/mine --minutes 10",
+        ),
     )
 
     corpora: CorpusNames
@@ -41,7 +45,8 @@ class Train:
     model: Annotated[str | None, one_of(architectures()), arg(help_behavior_hint="")] = None
     """Architecture; transformer by default, or the default of the task."""
     from_: Annotated[Path | None, arg(name="from", metavar="MODEL", help_behavior_hint="")] = None
-    """Encoder (of --task masked) that a classifier or a tagger begins with; by default its weights are random."""
+    """Model to start from, with its vocabulary: for translation, a translator; for classify and tag, an encoder (of
+    --task masked). By default the weights are random."""
     preset: Annotated[str | None, one_of(presets()), arg(help_behavior_hint="")] = None
     """Size of the model; selected by the size of the corpus by default."""
     language: LanguageOptions = LanguageOptions()

@@ -35,6 +35,11 @@ class CommonConfig(ABC):
     training: TrainingConfig
 
     @property
+    def origin(self) -> str:
+        """Where the sizes of the model come from, in words."""
+        return f"preset {self.preset}"
+
+    @property
     @abstractmethod
     def batch_tokens(self) -> int:
         """Largest number of tokens in a batch."""

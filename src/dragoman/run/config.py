@@ -6,13 +6,14 @@ budget are a complete `RunConfig`, in which the user's settings then replace the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Literal
 
 from dragoman.data.batching import BatchingConfig
 from dragoman.data.cleaning import CleaningConfig
 from dragoman.errors import SettingsError
 from dragoman.models.config import ModelConfig
-from dragoman.models.description import LONGEST_TRAINED
+from dragoman.models.description import LONGEST_TRAINED, ModelDescription, load_description, seq2seq_config
 from dragoman.models.registry import architecture_named, preset
 from dragoman.run.common_config import (
     SOURCE,
@@ -25,6 +26,9 @@ from dragoman.settings import PartialSettings, read_partial
 from dragoman.text.tokenizer import TokenizerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedule import ScheduleConfig
+
+# Defaults for a model that is trained already: the learning rate, the epochs, and the least number of updates.
+TUNING_RATE, TUNING_EPOCHS, LEAST_TUNING_STEPS = 0.0005, 10, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,8 @@ class RunConfig(CommonConfig):
         4096
 
     Attributes:
+        from_model: Model directory of a model of this task, whose weights, subwords and sizes are the initial ones.
+            None: random weights, and subwords that are learned from the training pairs.
         source_language: Code of the source language, such as "en".
         target_language: Code of the target language, such as "de"; it determines the tokenizer of BLEU.
         data: Which pairs are used.
@@ -72,6 +78,7 @@ class RunConfig(CommonConfig):
     task: Literal["translation"] = "translation"
     architecture: str = "transformer"
     preset: str = "small"
+    from_model: str | None = None
     source_language: str | None = None
     target_language: str | None = None
     data: DataConfig = field(default_factory=DataConfig)
@@ -87,6 +94,11 @@ class RunConfig(CommonConfig):
             )
 
     @property
+    def origin(self) -> str:
+        """See `CommonConfig.origin`."""
+        return super().origin if self.from_model is None else f"from {self.from_model}"
+
+    @property
     def batch_tokens(self) -> int:
         """Largest number of tokens in a batch."""
         return self.batching.batch_tokens
@@ -99,10 +111,12 @@ class UserSettings:
     Attributes:
         run: everything except the [model] table.
         model: the [model] table, for the architecture in `run`.
+        initial: the model in `from_model`; None if training starts from random weights.
     """
 
     run: PartialSettings[RunConfig]
     model: PartialSettings[ModelConfig]
+    initial: ModelDescription | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,21 +191,38 @@ class ResolvedRun:
 
     Attributes:
         run: everything except the [model] table.
-        model: settings of the model that replace those of the preset; later ones replace earlier ones.
+        model: settings of the model that replace those of the preset, or of the model to start from; later ones
+            replace earlier ones.
+        initial: see `UserSettings.initial`.
     """
 
     run: RunConfig
     model: tuple[PartialSettings[ModelConfig], ...]
+    initial: ModelDescription | None = None
 
 
 def read_settings(settings: Mapping[str, object]) -> UserSettings:
-    """Check every key and every type in the settings of a run file.
+    """Check every key and every type in the settings of a run file, and read the description of the initial model.
 
     Raises:
-        SettingsError: for an unknown key, an unknown architecture, or a value of another type.
+        SettingsError: for an unknown key, an unknown architecture, a value of another type, or a setting that
+            contradicts the initial model.
+        ModelError: if the initial model cannot be read, or does not translate.
     """
     run = read_partial(RunConfig, {key: value for key, value in settings.items() if key != "model"}, SOURCE)
-    return UserSettings(run=run, model=read_model_table(run.get("architecture", RunConfig.architecture), settings))
+    directory = run.get("from_model", RunConfig.from_model)
+    if directory is None:
+        return UserSettings(run=run, model=read_model_table(run.get("architecture", RunConfig.architecture), settings))
+    initial = load_description(Path(directory))
+    seq2seq_config(initial, Path(directory))
+    for key in ("architecture", "preset", "tokenizer"):
+        if run.has(key):
+            raise SettingsError(f"{key} is that of the model to start from, {directory}: leave it out")
+    model = read_model_table(initial.architecture, settings)
+    for key in model.values:
+        if not key.endswith("dropout"):
+            raise SettingsError(f"model.{key} is that of the model to start from, {directory}: leave it out")
+    return UserSettings(run=run, model=model, initial=initial)
 
 
 def defaults_for_size(pairs: int, characters: int = 0) -> SizeDefaults:
@@ -251,6 +282,20 @@ def defaults_for_budget(pairs: int, updates_per_epoch: int, budget: RequestedBud
     )
 
 
+def defaults_for_tuning(updates_per_epoch: int, budget: RequestedBudget) -> BudgetDefaults:
+    """Return defaults for a model that is trained already: a small learning rate, and few epochs.
+
+    Args:
+        updates_per_epoch: number of updates in which all training pairs are seen once.
+        budget: the budget in the user's settings.
+    """
+    schedule = ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=TUNING_RATE)
+    if budget.by_clock:
+        return BudgetDefaults(schedule=schedule, training=TrainingConfig(minutes=1, validations=5))
+    steps = budget.steps if budget.steps is not None else max(LEAST_TUNING_STEPS, TUNING_EPOCHS * updates_per_epoch)
+    return BudgetDefaults(schedule=schedule, training=TrainingConfig(steps=max(1, steps)))
+
+
 def resolve(user: UserSettings, corpus: CorpusSize) -> ResolvedRun:
     """Replace the defaults for the corpus and the budget by the user's settings.
 
@@ -258,7 +303,10 @@ def resolve(user: UserSettings, corpus: CorpusSize) -> ResolvedRun:
         SettingsError: for values that are out of range or contradict each other.
     """
     by_size = defaults_for_size(corpus.pairs, corpus.characters)
-    by_budget = defaults_for_budget(corpus.pairs, _updates_per_epoch(user, by_size, corpus), _requested_budget(user))
+    updates, budget = _updates_per_epoch(user, by_size, corpus), _requested_budget(user)
+    if user.initial is not None:
+        return _resolve_tuning(user, user.initial, by_size, defaults_for_tuning(updates, budget))
+    by_budget = defaults_for_budget(corpus.pairs, updates, budget)
     defaults = RunConfig(
         preset=by_size.preset,
         tokenizer=TokenizerConfig(vocabulary_size=by_size.vocabulary_size),
@@ -268,6 +316,21 @@ def resolve(user: UserSettings, corpus: CorpusSize) -> ResolvedRun:
     )
     run = user.run.over(defaults)
     return ResolvedRun(run=run, model=(_default_model_settings(run.architecture, by_size, by_budget), user.model))
+
+
+def _resolve_tuning(
+    user: UserSettings, initial: ModelDescription, by_size: SizeDefaults, by_budget: BudgetDefaults
+) -> ResolvedRun:
+    defaults = RunConfig(
+        architecture=initial.architecture,
+        source_language=initial.source_language,
+        target_language=initial.target_language,
+        tokenizer=TokenizerConfig(right_to_left=initial.right_to_left),
+        batching=BatchingConfig(batch_tokens=by_size.batch_tokens),
+        schedule=by_budget.schedule,
+        training=replace(by_budget.training, accumulate=by_size.accumulate),
+    )
+    return ResolvedRun(run=user.run.over(defaults), model=(user.model,), initial=initial)
 
 
 def resolve_without_corpus(user: UserSettings) -> RunConfig:
@@ -286,13 +349,19 @@ def resolve_without_corpus(user: UserSettings) -> RunConfig:
 def model_config(resolved: ResolvedRun, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
     """Return the preset for vocabularies of these sizes, with the run's settings of the model in place of its own.
 
+    A model to start from takes the place of the preset, and has its own vocabularies.
+
     Raises:
         SettingsError: for an unknown preset, or values that contradict each other.
     """
     run = resolved.run
-    config: ModelConfig = preset(
-        run.preset, source_vocabulary, target_vocabulary, joint=run.tokenizer.joint, architecture=run.architecture
-    )
+    config: ModelConfig
+    if resolved.initial is not None:
+        config = resolved.initial.model
+    else:
+        config = preset(
+            run.preset, source_vocabulary, target_vocabulary, joint=run.tokenizer.joint, architecture=run.architecture
+        )
     for settings in resolved.model:
         config = settings.over(config)
     return config

@@ -68,6 +68,11 @@ class LabelledRunConfig(CommonConfig):
         check_no_translation_settings(self.training, self.task)
 
     @property
+    def origin(self) -> str:
+        """See `CommonConfig.origin`."""
+        return super().origin if self.from_model is None else f"from {self.from_model}"
+
+    @property
     def batch_tokens(self) -> int:
         """Largest number of tokens in a batch."""
         return self.batching.batch_tokens

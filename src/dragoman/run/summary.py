@@ -32,7 +32,7 @@ def start_summary(plan: Plan, task: Task, parameters: int, device: torch.device,
     )
     return (
         f"{corpus}\n"
-        f"{config.architecture}, preset {config.preset}: {model.shape()}, dropout {model.dropout:g}, "
+        f"{config.architecture}, {printable(config.origin)}: {model.shape()}, dropout {model.dropout:g}, "
         f"{vocabulary}, {parameters / 1e6:.1f} M parameters\n"
         f"{device.type} ({torch.get_num_threads()} threads) in {precision}, batches of "
         f"{config.batch_tokens:,} tokens, for {budget}"

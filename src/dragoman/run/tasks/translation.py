@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+from torch import nn
 
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.readers import parse_corpus
@@ -15,6 +16,8 @@ from dragoman.errors import ModelError
 from dragoman.models.config import Seq2SeqConfig
 from dragoman.models.description import ModelDescription
 from dragoman.models.registry import architecture_of
+from dragoman.models.storage import load_model, set_weights, weights_of
+from dragoman.models.vocabularies import load_tokenizer
 from dragoman.run.config import CorpusSize, RunConfig, model_config, read_settings, resolve, resolve_without_corpus
 from dragoman.run.model_card import model_card
 from dragoman.run.plan import Plan, write_plan
@@ -54,9 +57,12 @@ class Translation(Task):
         console.print(Text(text.report.table()))
         size = CorpusSize(pairs=text.training_pairs, characters=text.characters)
         config = resolve(user, size).run
-        with console.status("learning the subwords"):
-            tokenizer = build_tokenizer(text, config)
-        return_freed_memory()  # learning takes hundreds of megabytes
+        if config.from_model is not None and user.initial is not None:
+            tokenizer = load_tokenizer(Path(config.from_model), user.initial, right_to_left=user.initial.right_to_left)
+        else:
+            with console.status("learning the subwords"):
+                tokenizer = build_tokenizer(text, config)
+            return_freed_memory()  # learning takes hundreds of megabytes
         tokenizer.save(out)
         corpus = build_corpus(text, tokenizer, config, run / "prepared", console)
         return_freed_memory()
@@ -67,7 +73,9 @@ class Translation(Task):
             model=model_config(resolved, tokenizer.source_size, tokenizer.target_size),
             training_size=len(corpus),
             validation_size=text.validation_pairs,
-            trained_length=int(max(corpus.source_lengths.max(), 1)),
+            trained_length=int(
+                max(corpus.source_lengths.max(), 1 if user.initial is None else user.initial.trained_length)
+            ),
         )
         return write_plan(run, plan)
 
@@ -118,6 +126,12 @@ class Translation(Task):
             )
 
         return OpenedRun(objective=objective, description=description, validated={"pairs": validated}, model_card=card)
+
+    def initialise(self, plan: Plan, model: nn.Module) -> None:
+        """See `Task.initialise`: copies the weights of `from_model`."""
+        directory = translation_config(plan).from_model
+        if directory is not None:
+            set_weights(model, weights_of(load_model(Path(directory))), directory)
 
     def start_lines(self, plan: Plan) -> tuple[str, str]:
         """See `Task.start_lines`."""
