@@ -20,7 +20,7 @@ import numpy as np
 from dragoman.data.flat_array import map_array
 from dragoman.data.picture_reading import PictureSet, ReadingReport, SkippedFile
 from dragoman.data.splitting import is_selected
-from dragoman.errors import CorpusError, SettingsError, StorageError
+from dragoman.errors import CorpusError, SettingsError, StorageError, reason_of
 from dragoman.files import explain_full_disk, parse_json_object, read_json_object, read_regular, replaced_directory
 
 VERSION = 1
@@ -58,7 +58,7 @@ def save_pictures(pictures: PictureSet, directory: Path) -> None:
     """Write pictures into a directory, which is replaced atomically.
 
     Raises:
-        StorageError: if the disk is full.
+        StorageError: if the directory cannot be written.
     """
     meta = PictureMeta(
         pictures=len(pictures),
@@ -67,12 +67,15 @@ def save_pictures(pictures: PictureSet, directory: Path) -> None:
         label_names=pictures.label_names,
     )
     files = {"names": pictures.names, "skipped": pictures.report.skipped}
-    with explain_full_disk(directory.parent), replaced_directory(directory) as new:
-        np.save(new / "images.npy", np.ascontiguousarray(pictures.images), allow_pickle=False)
-        if pictures.labels is not None:
-            np.save(new / "labels.npy", pictures.labels, allow_pickle=False)
-        (new / "files.json").write_text(json.dumps(files, indent=0) + "\n", encoding="ascii")
-        (new / "meta.json").write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="ascii")
+    try:
+        with explain_full_disk(directory.parent), replaced_directory(directory) as new:
+            np.save(new / "images.npy", np.ascontiguousarray(pictures.images), allow_pickle=False)
+            if pictures.labels is not None:
+                np.save(new / "labels.npy", pictures.labels, allow_pickle=False)
+            (new / "files.json").write_text(json.dumps(files, indent=0) + "\n", encoding="ascii")
+            (new / "meta.json").write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="ascii")
+    except OSError as error:
+        raise StorageError(f"{directory}: the pictures cannot be written ({reason_of(error)})") from error
 
 
 def open_pictures(directory: Path) -> PictureSet:

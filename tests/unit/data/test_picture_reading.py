@@ -304,7 +304,7 @@ def test_damaged_bytes_raise_no_other_errors(tmp_path: Path, suffix: str) -> Non
     options = {} if suffix in ("gif", "bmp") else {"exif": exif}
     path = save(tmp_path / f"a.{suffix}", draw.integers(256, size=(12, 12, 3), dtype=np.uint8), **options)
     content = np.frombuffer(path.read_bytes(), dtype=np.uint8)
-    for _ in range(60):
+    for _ in range(40):
         damaged = content.copy()
         # The beginning has the sizes and offsets.
         damaged[draw.integers(min(200, len(content)), size=3)] = draw.integers(256, size=3)

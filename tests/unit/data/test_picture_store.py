@@ -80,6 +80,12 @@ def test_a_failure_leaves_the_former_store(tmp_path: Path, monkeypatch: pytest.M
     assert len(open_pictures(tmp_path / "store")) == 7
 
 
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"file/store: the pictures cannot be written \("):
+        save_pictures(labelled(), tmp_path / "file" / "store")
+
+
 def truncate(name: str, keep: float) -> Callable[[Path], object]:
     def change(store: Path) -> None:
         os.truncate(store / name, int(keep * (store / name).stat().st_size))
