@@ -43,7 +43,6 @@ class Fetch:
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         Example("Fetch English-German user-interface strings", "dragoman corpus fetch home-assistant --pair en-de"),
         Example("Generate numbers to reverse", "dragoman corpus fetch reverse --pairs 20000"),
-        Example("Fetch pictures with labels", "dragoman corpus fetch digits"),
     )
 
     name: Annotated[Positional[str], arg(metavar="NAME")]

@@ -163,7 +163,7 @@ def test_another_directory_is_an_error(tmp_path: Path) -> None:
 # Held-out pictures
 
 
-@given(seed=st.integers(0, 1000), share=st.floats(0.05, 0.95))
+@given(seed=st.integers(0, 1000), share=st.floats(0.1, 0.8))
 def test_equal_pictures_are_in_the_same_part(seed: int, share: float) -> None:
     pictures = picture_set(200, 2, labels=3)
     twice = PictureSet(
@@ -185,7 +185,7 @@ def test_equal_pictures_are_in_the_same_part(seed: int, share: float) -> None:
     # The part does not depend on other pictures, and a larger share contains a smaller one.
     half = split_pictures(pictures, share, seed=seed).held_out
     assert {picture_digest(image) for image in half.images} == digests[1]
-    assert set(half.names) <= set(split_pictures(pictures, 0.97, seed=seed).held_out.names)
+    assert set(half.names) <= set(split_pictures(pictures, 0.9, seed=seed).held_out.names)
 
 
 def test_seeds_select_different_pictures() -> None:
