@@ -60,6 +60,7 @@ OTHER_NAMES = (
     "attention_page.map.AttentionMap",
     "attention_page.map.AttentionMap.save",
     "data.cleaning.clean",
+    "data.picture_reading.read_pictures",
     "data.readers.parse_corpus",
     "data.readers.read_pairs",
     "data.texts.find_texts",

@@ -38,7 +38,7 @@ class ListCorpora:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Download or generate a corpus as train.tsv, valid.tsv and test.tsv without overlap."""
+    """Download or generate a corpus: train.tsv, valid.tsv and test.tsv without overlap, or folders of pictures."""
 
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         Example("Fetch English-German user-interface strings", "dragoman corpus fetch home-assistant --pair en-de"),
@@ -58,13 +58,22 @@ class Fetch:
         """Fetch the corpus unless the directory already has it."""
         from rich.console import Console
 
-        from dragoman.corpora import fetch
+        from dragoman.corpora import CorpusFiles, PictureFiles, fetch, fetch_pictures, source_named
+        from dragoman.errors import SettingsError
 
+        files: CorpusFiles | PictureFiles
         # The status line is shown on a terminal only.
         with Console(stderr=True).status("") as status:
-            files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs, on_progress=status.update)
-        parts = ", ".join(f"{part}.tsv {pairs:,} pairs" for part, pairs in files.pairs.items())
-        print(f"{printable(files.directory)}: {parts}{' (already there)' if files.already_there else ''}")
+            if source_named(self.name).kind == "pictures":
+                if self.pair is not None or self.pairs is not None:
+                    raise SettingsError(f"{self.name} consists of pictures; remove --pair and --pairs")
+                files = fetch_pictures(self.name, self.out, on_progress=status.update)
+                parts = [f"{part}/ {count:,} pictures" for part, count in files.pictures.items()]
+            else:
+                files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs, on_progress=status.update)
+                parts = [f"{part}.tsv {count:,} pairs" for part, count in files.pairs.items()]
+        there = " (already there)" if files.already_there else ""
+        print(f"{printable(files.directory)}: {', '.join(parts)}{there}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,18 @@ Example:
     100
 """
 
-from dragoman.corpora.catalogue import fetch, list_corpora
+from dragoman.corpora.catalogue import fetch, fetch_pictures, list_corpora, source_named
 from dragoman.corpora.folder import CorpusFiles
+from dragoman.corpora.picture_folder import PictureFiles
 from dragoman.corpora.source import CorpusSource, OnProgress
 
-__all__ = ["CorpusFiles", "CorpusSource", "OnProgress", "fetch", "list_corpora"]
+__all__ = [
+    "CorpusFiles",
+    "CorpusSource",
+    "OnProgress",
+    "PictureFiles",
+    "fetch",
+    "fetch_pictures",
+    "list_corpora",
+    "source_named",
+]

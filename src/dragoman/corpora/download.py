@@ -1,4 +1,4 @@
-"""Download of published wheels by pip: with a pinned hash, into a cache, without installing them."""
+"""Download of published files, such as wheels by pip: with a pinned hash, into a cache, without installing them."""
 
 import hashlib
 import os
@@ -8,30 +8,50 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, TypeVar
 
 from dragoman.corpora.source import OnProgress
 from dragoman.errors import CorpusError, SettingsError, StorageError, UserError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
-    """One wheel of one release of a project on the package index.
+class PublishedFile:
+    """One file of one release of a project in a package registry.
 
     Attributes:
+        tool: name of the program that downloads it.
         project: name of the project.
         version: version of the release.
-        file_name: file name of the wheel.
-        sha256: SHA-256 of the wheel, in hexadecimal.
-        size: size of the wheel in bytes.
-        python: Python version for which pip selects the wheel.
+        file_name: name of the file.
+        sha256: SHA-256 of the file, in hexadecimal.
+        size: size of the file in bytes.
     """
+
+    tool: ClassVar[str]
 
     project: str
     version: str
     file_name: str
     sha256: str
     size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(PublishedFile):
+    """One wheel of one release of a project on the package index.
+
+    Attributes:
+        python: Python version for which pip selects the wheel.
+        platform: platform tag for which pip selects the wheel, on every machine; "" for a wheel of all platforms.
+    """
+
+    tool: ClassVar[str] = "pip"
+
     python: str
+    platform: str = ""
+
+
+F = TypeVar("F", bound=PublishedFile)
 
 
 def cache_directory() -> Path:
@@ -61,6 +81,7 @@ def pip_download(release: Release, directory: Path) -> None:
     # -P: do not import a file of the current directory that has the name of a module.
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--require-hashes"]
     command += ["--only-binary", ":all:", "--python-version", release.python, "--no-cache-dir"]
+    command += ["--platform", release.platform] if release.platform else []
     command += ["--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
     command += ["--dest", str(directory), "--requirement", str(requirements)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -80,45 +101,50 @@ def pip_download(release: Release, directory: Path) -> None:
 
 
 def obtain(release: Release, cache: Path, download: Callable[[Release, Path], None] = pip_download) -> Path:
-    """Return the path of a wheel in the cache; download it unless it is there with the correct hash.
+    """Return the path of a wheel in the cache; see `obtain_file`."""
+    return obtain_file(release, cache, download)
+
+
+def obtain_file(published: F, cache: Path, download: Callable[[F, Path], None]) -> Path:
+    """Return the path of a file in the cache; download it unless it is there with the correct hash.
 
     A failure leaves no files in the cache.
 
     Args:
-        release: the wheel.
+        published: the file.
         cache: the cache directory.
-        download: function that downloads the wheel into a directory.
+        download: function that downloads the file into a directory.
 
     Raises:
         CorpusError: if the download failed, or the downloaded file has another hash.
         StorageError: if the cache cannot be written.
     """
-    wheel = cache / release.file_name
-    if wheel.is_file() and file_sha256(wheel) == release.sha256:
-        return wheel
+    path = cache / published.file_name
+    if path.is_file() and file_sha256(path) == published.sha256:
+        return path
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=".download-") as temporary:
             try:
-                download(release, Path(temporary))
+                download(published, Path(temporary))
             except UserError as error:
                 raise CorpusError(
-                    f"{error}; without a network, download the wheel on another machine and save it as {wheel}"
+                    f"{error}; without a network, download the file on another machine and save it as {path}"
                 ) from error
-            fresh = Path(temporary) / release.file_name
-            if not fresh.is_file() or file_sha256(fresh) != release.sha256:
+            fresh = Path(temporary) / published.file_name
+            if not fresh.is_file() or file_sha256(fresh) != published.sha256:
                 raise CorpusError(
-                    f"{release.file_name}: the downloaded file is not the published one "
-                    f"(SHA-256 {release.sha256}); try again, or check pip's index settings"
+                    f"{published.file_name}: the downloaded file is not the published one "
+                    f"(SHA-256 {published.sha256}); try again, or check the settings of {published.tool}"
                 )
             with fresh.open("rb") as file:
                 os.fsync(file.fileno())
-            fresh.replace(wheel)
+            fresh.replace(path)
     except OSError as error:
         raise StorageError(
             f"{cache}: the download cannot be written ({error.strerror}); free some space or set XDG_CACHE_HOME"
         ) from error
-    return wheel
+    return path
 
 
 def identity_of(release: Release, wheel: Path | None) -> dict[str, object]:

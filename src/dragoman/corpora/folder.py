@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from dragoman.corpora.download import file_sha256
 from dragoman.data.readers import Pair
 from dragoman.errors import CorpusError, StorageError
-from dragoman.files import atomic_directory, read_json_object, write_synced
+from dragoman.files import atomic_directory, read_json_object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,28 @@ def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
         CorpusError: if the folder exists, but was made from another identity, was changed, or is not a corpus. It is
             never overwritten.
     """
+    manifest = checked_manifest(folder, identity, ("pairs", "left_out"))
+    if manifest is None:
+        return None
+    return CorpusFiles.in_directory(
+        folder,
+        pairs=manifest["pairs"],
+        left_out=manifest["left_out"],
+        already_there=True,
+    )
+
+
+def checked_manifest(folder: Path, identity: Mapping[str, object], keys: Sequence[str]) -> dict[str, Any] | None:
+    """Return the manifest of a corpus folder, or None if the folder does not exist.
+
+    Args:
+        folder: the folder.
+        identity: entries that the manifest must have.
+        keys: further entries that it must have, with any value.
+
+    Raises:
+        CorpusError: see `find`.
+    """
     if not os.path.lexists(folder):
         return None
     advice = "remove it, or choose another directory"
@@ -119,24 +141,25 @@ def find(folder: Path, identity: Mapping[str, object]) -> CorpusFiles | None:
     try:
         manifest = read_json_object(folder / "manifest.json", missing=unknown, error=CorpusError)
         made_from = {key: manifest[key] for key in identity}
+        _ = [manifest[key] for key in keys]
         changed = [name for name, sha256 in manifest["files"].items() if not _has_sha256(folder / name, sha256)]
-        files = CorpusFiles.in_directory(
-            folder,
-            pairs=manifest["pairs"],
-            left_out=manifest["left_out"],
-            already_there=True,
-        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise CorpusError(unknown) from error
     if made_from != dict(identity):
         raise CorpusError(f"{folder} exists already, made from another release or with other settings; {advice}")
     if changed:
-        raise CorpusError(f"{folder} exists already, but {', '.join(changed)} changed after fetching; {advice}")
-    return files
+        names = ", ".join(changed[:3]) + (f" and {len(changed) - 3:,} others" if len(changed) > 3 else "")
+        raise CorpusError(f"{folder} exists already, but {names} changed after fetching; {advice}")
+    return manifest
 
 
 def write(folder: Path, contents: Mapping[str, bytes], manifest: Mapping[str, object]) -> None:
     """Write the files and manifest.json (`manifest` and the hash of each file) atomically.
+
+    Args:
+        folder: the folder.
+        contents: content of each file, by its path in the folder, with "/".
+        manifest: entries of the manifest.
 
     Raises:
         StorageError: if the folder cannot be written.
@@ -146,8 +169,10 @@ def write(folder: Path, contents: Mapping[str, bytes], manifest: Mapping[str, ob
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_directory(folder) as staging:
+            # `atomic_directory` waits until the files are on the disk.
             for name, content in {**contents, "manifest.json": text.encode()}.items():
-                write_synced(staging / name, content)
+                (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                (staging / name).write_bytes(content)
     except OSError as error:
         raise StorageError(f"{folder}: the corpus cannot be written ({error.strerror})") from error
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 # Called at the beginning of each stage with its description, such as "Reading en-de from ...".
 OnProgress = Callable[[str], None]
@@ -20,6 +21,7 @@ class CorpusSource:
             has no choice of languages.
         download_bytes: size of the first download; other language pairs need no further download.
         training_pairs: default number of training pairs of a generated corpus; 0 for other corpora.
+        kind: what the corpus consists of: pairs of lines, or pictures with labels.
     """
 
     name: str
@@ -29,6 +31,7 @@ class CorpusSource:
     languages: tuple[str, ...] = ()
     download_bytes: int = 0
     training_pairs: int = 0
+    kind: Literal["pairs", "pictures"] = "pairs"
 
 
 def no_progress(message: str) -> None:

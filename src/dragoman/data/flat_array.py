@@ -1,6 +1,7 @@
-"""One-dimensional arrays in .npy files, written piece by piece and memory-mapped."""
+"""Arrays in .npy files, memory-mapped; those of one dimension are also written piece by piece."""
 
 import io
+import math
 import mmap
 import os
 from pathlib import Path
@@ -59,17 +60,36 @@ def map_flat_array(path: Path, dtypes: tuple[type[np.integer[Any]], ...]) -> tup
         OSError: if the file cannot be opened.
         ValueError: if it is not a one-dimensional array of one of the types, or is truncated.
     """
+    return map_array(path, dtypes, dimensions=1)
+
+
+def map_array(
+    path: Path, dtypes: tuple[type[np.integer[Any]], ...], *, dimensions: int
+) -> tuple[npt.NDArray[Any], mmap.mmap]:
+    """Return the array in a .npy file, and the memory map that contains it; the numbers are not read.
+
+    Args:
+        path: the file.
+        dtypes: types that are accepted.
+        dimensions: number of dimensions of the array.
+
+    Raises:
+        OSError: if the file cannot be opened.
+        ValueError: if it is an array of another type, another order or another number of dimensions, or is truncated.
+    """
     with open_regular(path) as file:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError(f"{path.name} has an unknown version of the .npy format")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        if len(shape) != 1 or dtype not in [np.dtype(kind).newbyteorder("<") for kind in dtypes]:
+        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+        known = dtype in [np.dtype(kind).newbyteorder("<") for kind in dtypes]
+        if len(shape) != dimensions or not known or (by_columns and dimensions > 1) or min(shape) < 0:
             raise ValueError(f"{path.name} contains an array of another type")
         start = file.tell()
-        if start + shape[0] * dtype.itemsize != os.fstat(file.fileno()).st_size:
+        count = math.prod(shape)
+        if start + count * dtype.itemsize != os.fstat(file.fileno()).st_size:
             raise ValueError(f"{path.name} is truncated")
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return np.frombuffer(pages, dtype, shape[0], start), pages
+    return np.frombuffer(pages, dtype, count, start).reshape(shape), pages
 
 
 def _header(dtype: np.dtype[Any], count: int) -> bytes:

@@ -313,10 +313,14 @@ def test_the_list_of_corpora() -> None:
     assert list(sources) == [
         *("home-assistant", "cmudict", "debian-summaries", "debian-sections"),
         *("copy", "reverse", "addition"),
+        *("digits", "mnist-5k", "emoji"),
     ]
+    assert [name for name, source in sources.items() if source.kind == "pictures"] == ["digits", "mnist-5k", "emoji"]
     assert [name for name, source in sources.items() if source.languages] == ["home-assistant"]
     assert [name for name, source in sources.items() if source.training_pairs] == ["copy", "reverse", "addition"]
-    assert [name for name, source in sources.items() if source.download_bytes] == ["home-assistant", "cmudict"]
+    assert [name for name, source in sources.items() if source.download_bytes] == [
+        *("home-assistant", "cmudict", "digits", "mnist-5k", "emoji"),
+    ]
     source = sources["home-assistant"]
     assert source.licence == "Apache-2.0"
     assert {"en", "de", "fr", "zh"} < set(source.languages)
@@ -336,6 +340,7 @@ def test_the_list_of_corpora() -> None:
         ("copy", {"pair": "en-de"}, "remove --pair$"),
         ("copy", {"training_pairs": 0}, "at least 1"),
         ("addition", {"wheel": Path("x.whl")}, "not read from a wheel"),
+        ("digits", {}, "consists of pictures; use fetch_pictures"),
     ],
 )
 def test_options_that_a_corpus_does_not_have_are_refused(
