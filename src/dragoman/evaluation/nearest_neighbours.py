@@ -137,9 +137,9 @@ def copying_test(
 
     Example:
         >>> import numpy as np
-        >>> training, held_out = np.array([[0.0], [10.0]]), np.array([[4.0], [12.0]])
-        >>> copying_test(np.array([[0.1], [10.2]]), held_out, training, samples=10).ratio
-        0.05
+        >>> training, held_out = np.array([[0.0], [10.0]]), np.array([[4.0], [14.0]])
+        >>> copying_test(np.array([[0.5], [10.5]]), held_out, training, samples=10).ratio
+        0.125
     """
     check_resampling(samples, seed)
     of_generated = nearest_neighbours(generated, training, 1)[1][:, 0]
