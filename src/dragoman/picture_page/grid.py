@@ -109,7 +109,8 @@ def neighbour_grid(
 def _label(text: str, width: int) -> UInt8[np.ndarray, "LABEL_HEIGHT width 3"]:
     """Return a text in the middle of a line, shortened to the width."""
     font = _font()
-    text = printable(text)
+    # No character is narrower than a pixel, except marks: the rest of a very long text is not measured.
+    text = printable(text)[: width + 1]
     if font.getlength(text) > width:
         while text and font.getlength(text + "…") > width:
             text = text[:-1]
