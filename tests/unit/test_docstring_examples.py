@@ -78,6 +78,8 @@ OTHER_NAMES = (
     "models.registry.build_model",
     "models.registry.preset",
     "models.storage.load_model",
+    "picture_page.grid.picture_grid",
+    "picture_page.page.build_picture_page",
     "run.train.train",
     "search.config.ContinuationConfig",
     "search.config.SamplingConfig",

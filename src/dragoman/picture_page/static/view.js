@@ -44,7 +44,7 @@ function drawCells(canvas, weights, opacity) {
   canvas.height = rows;
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
-  const largest = Math.max(...weights) || 1;
+  const largest = weights[strongest(weights)] || 1;
   weights.forEach((weight, i) => {
     const share = weight / largest;
     image.data.set([...heatColour(share), 255 * opacity(share)].map(Math.round), 4 * i);
