@@ -14,6 +14,7 @@ from dragoman.evaluation.picture_distances import (
     gaussian_of_sample,
     kernel_distance,
     kernel_distances,
+    precision_and_recall,
     similar,
 )
 from dragoman.evaluation.tables import aligned
@@ -31,14 +32,17 @@ class PictureScore:
         low: lower end of the 95 % interval.
         high: upper end of the 95 % interval.
         resampled_mean: mean over the samples.
-        real: the score of one half of the real pictures against the other half, which a perfect generator reaches.
+        real_half: the score of real pictures of one half against the other half of the real pictures: the score of a
+            perfect generator with these numbers of pictures.
+        generated_half: the score of as many generated pictures against the same half, to be compared with `real_half`.
     """
 
     value: float
     low: float
     high: float
     resampled_mean: float
-    real: float
+    real_half: float
+    generated_half: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +83,7 @@ class PictureScores:
 
     def table(self) -> str:
         """Return a plain-text table with a row for each score, followed by how they were computed."""
-        rows = [("score", "value", "95 % interval", "real halves", "better")]
+        rows = [("score", "value", "95 % interval", "half: generated", "half: real", "better")]
         scores: list[tuple[str, PictureScore, str, str]] = [
             ("Fréchet distance", self.frechet, ".2f", "lower"),
             ("kernel distance", self.kernel, ".5f", "lower"),
@@ -88,12 +92,14 @@ class PictureScores:
         ]
         for name, score, form, better in scores:
             ends = f"{score.low:{form}} to {score.high:{form}}"
-            rows.append((name, f"{score.value:{form}}", ends, f"{score.real:{form}}", better))
+            halves = f"{score.generated_half:{form}}", f"{score.real_half:{form}}"
+            rows.append((name, f"{score.value:{form}}", ends, *halves, better))
         lines = [
             aligned(rows, names=1),
             f"features: {self.features} ({self.width:,}); {self.real_pictures:,} real and {self.generated_pictures:,} "
             f"generated pictures; k {self.k}; bootstrap: {self.samples} samples, seed {self.seed}",
-            "the Fréchet distance is too high with few pictures, also between the real halves: compare equal numbers",
+            "half: equal numbers of generated and of real pictures against one half of the real pictures. The Fréchet "
+            "distance is too high with few pictures: compare values of equal numbers only",
         ]
         if self.copying is not None:
             lines.append(self.copying.summary())
@@ -116,9 +122,10 @@ def score_pictures(
     pictures that are counted are drawn, and the balls of the other set remain. A score of a sample differs from that of
     all pictures on average, because a sample contains fewer different pictures. Therefore the draws are shifted so that
     their mean is the value, and the interval is that of the shifted draws: it states how much the value varies with the
-    pictures. It does not contain the bias of the value. The Fréchet distance of few pictures is too high, and so is its
-    interval. The score of two halves of the real pictures shows how large the bias is; with half as many pictures, it
-    is about twice that of the value.
+    pictures. It does not correct the bias of the value. The Fréchet distance of few pictures is too high, and so is its
+    interval. How large the bias is, and which score a perfect generator has, is shown by the score of one half of the
+    real pictures against the other; beside it is the score of as many generated pictures against the same half. With
+    half as many pictures, the bias is about twice that of the value.
 
     Args:
         real: features of the real pictures.
@@ -150,8 +157,10 @@ def score_pictures(
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(real))
     half, other_half = real[order[: len(real) // 2]], real[order[len(real) // 2 :]]
+    count = min(len(other_half), len(generated))
+    of_real = _values(half, other_half[:count], k)
+    of_generated = _values(half, generated[generator.permutation(len(generated))[:count]], k)
     # Whether each picture is similar to the other set: the values of precision and recall are means.
-    halves = [similar(other_half, half, k), similar(half, other_half, k)]
     precise, recalled = similar(generated, real, k), similar(real, generated, k)
     real_times, generated_times = _draw(generator, len(real), samples), _draw(generator, len(generated), samples)
     kernel = kernel_distances(real, generated, real_times, generated_times)
@@ -162,10 +171,10 @@ def score_pictures(
         ]
     )
     return PictureScores(
-        frechet=_score(frechet, frechet_distance(half, other_half)),
-        kernel=_score(kernel, kernel_distance(half, other_half)),
-        precision=_score(generated_times @ precise / len(generated), float(halves[0].mean())),
-        recall=_score(real_times @ recalled / len(real), float(halves[1].mean())),
+        frechet=_score(frechet, of_real[0], of_generated[0]),
+        kernel=_score(kernel, of_real[1], of_generated[1]),
+        precision=_score(generated_times @ precise / len(generated), of_real[2], of_generated[2]),
+        recall=_score(real_times @ recalled / len(real), of_real[3], of_generated[3]),
         features=features,
         width=real.shape[1],
         real_pictures=len(real),
@@ -189,8 +198,21 @@ def _draw(generator: np.random.Generator, count: int, samples: int) -> Float[np.
     return times
 
 
-def _score(draws: Float[np.ndarray, " R"], real: float) -> PictureScore:
+def _values(
+    real: Float[np.ndarray, "N F"], generated: Float[np.ndarray, "M F"], k: int
+) -> tuple[float, float, float, float]:
+    """Return Fréchet distance, kernel distance, precision and recall."""
+    return (
+        frechet_distance(real, generated),
+        kernel_distance(real, generated),
+        *precision_and_recall(real, generated, k),
+    )
+
+
+def _score(draws: Float[np.ndarray, " R"], real_half: float, generated_half: float) -> PictureScore:
     """Return a score; the first of its draws is the value of all pictures."""
     value, mean = float(draws[0]), float(draws[1:].mean())
     low, high = interval(draws[1:] - mean + value)
-    return PictureScore(value=value, low=low, high=high, resampled_mean=mean, real=real)
+    return PictureScore(
+        value=value, low=low, high=high, resampled_mean=mean, real_half=real_half, generated_half=generated_half
+    )

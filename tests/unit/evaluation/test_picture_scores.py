@@ -26,12 +26,20 @@ def test_values_equal_the_distances_and_lie_in_their_intervals() -> None:
     assert (scores.precision.value, scores.recall.value) == pytest.approx(precision_and_recall(REAL, GENERATED))
     for score in (scores.frechet, scores.kernel, scores.precision, scores.recall):
         assert score.low < score.value < score.high
-    # The real halves are nearer to each other than the generated pictures are to the real ones.
-    assert scores.frechet.real < scores.frechet.low
-    assert scores.kernel.real < scores.kernel.low
+    # With equal numbers of pictures, the real halves are nearer to each other than the generated pictures to one half.
+    assert scores.frechet.real_half < scores.frechet.generated_half
+    assert scores.kernel.real_half < scores.kernel.generated_half
+    assert scores.precision.real_half > scores.precision.generated_half
     # Samples contain fewer different pictures.
     assert scores.frechet.resampled_mean > scores.frechet.value
     assert (scores.real_pictures, scores.generated_pictures, scores.width) == (200, 150, 4)
+
+
+def test_with_half_as_many_pictures_the_frechet_distance_is_higher() -> None:
+    real, generated = (np.random.default_rng(seed).normal(size=(120, 40)) for seed in (7, 8))
+    frechet = score_pictures(real, generated, features="made", samples=20).frechet
+    assert frechet.value < 0.7 * frechet.generated_half
+    assert frechet.real_half == pytest.approx(frechet.generated_half, rel=0.15)
 
 
 def test_the_interval_has_the_spread_of_repeated_sets() -> None:
