@@ -19,7 +19,7 @@ from dragoman.errors import SettingsError
 from dragoman.files import write_atomically
 
 if TYPE_CHECKING:
-    from dragoman.attention_page.plots import Format
+    from dragoman.rendering import Format
 
 PICTURES: dict[str, Format] = {".png": "png", ".svg": "svg"}
 SUFFIXES = (".html", *PICTURES, ".npz", ".json")

@@ -7,10 +7,7 @@ The page contains the weights as compressed float16 and draws all pictures with 
 from __future__ import annotations
 
 import base64
-import html
-import json
 import math
-import re
 import zlib
 from collections.abc import Sequence
 from importlib import resources
@@ -23,6 +20,7 @@ from dragoman.attention_page.data import AttentionData
 from dragoman.attention_page.kinds import Kind
 from dragoman.attention_page.statistics import BROAD_FROM, NAMED_FROM, HeadStatistics, measure
 from dragoman.errors import CorpusError
+from dragoman.html_page import as_html, as_script_data, fill_template
 from dragoman.text.words import Words
 
 # Largest number of tokens on either side. Pages of longer sentences would have tens of megabytes and be unreadable.
@@ -43,8 +41,6 @@ SCRIPTS = (
     "what_if",
     "main",
 )
-# Characters that could end the element with the payload or start another element.
-_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _STATIC = resources.files("dragoman.attention_page") / "static"
 
 
@@ -67,15 +63,14 @@ def build_page(attention: AttentionData, *, live: bool = False) -> str:
                 "save the numbers only (.npz, .json)"
             )
     parts = {
-        "title": _as_html(attention.text[:80]),
+        "title": as_html(attention.text[:80]),
         "style": _read("style.css"),
         "d3": f"/*\n{_read('vendor/d3.LICENSE')}*/\n{_read('vendor/d3.min.js')}",
         "connect": "'self'" if live else "'none'",
-        "payload": _payload(attention, live).translate(_ESCAPES),
+        "payload": _payload(attention, live),
         "script": "\n".join(_read(f"{name}.js") for name in (*(("live",) if live else ()), *SCRIPTS)),
     }
-    # All names are replaced in one pass, so that "{{style}}" in a sentence is not replaced.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
+    return fill_template(_read("page.html"), parts)
 
 
 def _payload(attention: AttentionData, live: bool) -> str:
@@ -110,7 +105,7 @@ def _payload(attention: AttentionData, live: bool) -> str:
         ],
         "numbers": numbers.packed(),
     }
-    return json.dumps(values, allow_nan=False, separators=(",", ":"))
+    return as_script_data(values)
 
 
 def _row(tokens: Sequence[str], *, right_to_left: bool) -> dict[str, object]:
@@ -178,11 +173,6 @@ class _Numbers:
 def _finite(number: float | None) -> float | None:
     """Return a rounded number, or None for no number, infinity and NaN, which JSON does not have."""
     return round(number, 6) if number is not None and math.isfinite(number) else None
-
-
-def _as_html(text: str) -> str:
-    # Character references for all non-ASCII characters: a lone surrogate cannot be encoded as UTF-8.
-    return html.escape(text).encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _read(name: str) -> str:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter
 
 from dragoman.attention_page.data import AttentionData
 from dragoman.attention_page.kinds import NAMES, Head, Kind
 from dragoman.attention_page.statistics import HeadMeasurement, HeadMeasurements
 from dragoman.errors import CorpusError, ModelError, SettingsError
+from dragoman.rendering import Format, render
 from dragoman.text.characters import SPACE_MARK
 
-Format = Literal["png", "svg"]
 # A colour map with uniform steps in lightness, which remains readable in black and white.
 _COLOURS = "Blues"
 # Largest number of tokens on a side for which the weights are written into the cells of one head's map.
@@ -66,7 +60,7 @@ def draw_head(attention: AttentionData, head: Head, form: Format) -> bytes:
                 shade = "white" if weight > 0.6 else "#333333"
                 axes.text(s, t, f"{weight:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=shade)
     axes.set_title(f"{attention.names[head.kind]}, layer {head.layer + 1}, head {head.head + 1}", fontsize=10)
-    return _render(figure, form)
+    return render(figure, form)
 
 
 def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None) -> bytes:
@@ -109,7 +103,7 @@ def draw_heads(attention: AttentionData, form: Format, kind: Kind | None = None)
             axes.set_xticks(range(S), _labels(attention.keys(kind)), fontsize=5, rotation=90)
     separator = " " if width >= _TITLE_WIDTH else "\n"
     figure.suptitle(f"{attention.names[kind]}:{separator}rows attend to columns", fontsize=10)
-    return _render(figure, form)
+    return render(figure, form)
 
 
 def draw_measurements(measurements: HeadMeasurements, form: Format) -> bytes:
@@ -140,7 +134,7 @@ def draw_measurements(measurements: HeadMeasurements, form: Format) -> bytes:
             axes.set_xlabel("head", fontsize=7)
             axes.set_ylabel("layer", fontsize=7)
             figure.colorbar(image, ax=axes).ax.tick_params(labelsize=6)
-    return _render(figure, form)
+    return render(figure, form)
 
 
 def _importance(measurement: HeadMeasurement) -> float:
@@ -162,7 +156,7 @@ def draw_positions(table: Float[np.ndarray, "P D"], form: Format, *, title: str 
     image = axes.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     axes.set(xlabel="dimension", ylabel="position", title=title)
     figure.colorbar(image, ax=axes, label="value")
-    return _render(figure, form)
+    return render(figure, form)
 
 
 def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
@@ -178,7 +172,7 @@ def draw_schedules(rates: dict[str, Sequence[float]], form: Format) -> bytes:
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    return _render(figure, form)
+    return render(figure, form)
 
 
 def _weights(attention: AttentionData, kind: Kind) -> Float[np.ndarray, "N H T S"]:
@@ -209,44 +203,3 @@ def _label_axes(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None
 def _labels(tokens: Sequence[str]) -> list[str]:
     # matplotlib would interpret an unescaped dollar sign as the start of a formula.
     return [(token.replace(SPACE_MARK, "") or "␣").replace("$", r"\$") for token in tokens]
-
-
-def _render(figure: Figure, form: Format) -> bytes:
-    texts = [artist for artist in figure.findobj(Text) if isinstance(artist, Text)]
-    fonts = _fonts("".join(text.get_text() for text in texts))
-    data = io.BytesIO()
-    # A fixed hash salt makes the output reproducible; text in an SVG stays text, which can be searched and copied.
-    with rc_context({"svg.hashsalt": "dragoman", "svg.fonttype": "none"}), warnings.catch_warnings():
-        # A character that is in no font of this machine is drawn as a box.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        for text in texts:
-            text.set_fontfamily(fonts)
-        figure.savefig(data, format=form, metadata={"Software": None} if form == "png" else {"Date": None})
-    return data.getvalue()
-
-
-def _fonts(texts: str) -> list[str]:
-    """Return matplotlib's font, followed by installed fonts that cover the remaining characters of `texts`.
-
-    At each step, the font that covers most of the remaining characters is added.
-    """
-    fonts = ["DejaVu Sans"]
-    missing = {ord(character) for character in texts} - _characters(font_manager.findfont("DejaVu Sans"))
-    missing -= {ord("\n")}
-    if missing:
-        by_name = {entry.name: entry.fname for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
-        while missing:
-            covered = {name: len(missing & _characters(path)) for name, path in sorted(by_name.items())}
-            best = max(covered, key=lambda name: covered[name], default=None)
-            if best is None or not covered[best]:
-                break
-            fonts.append(best)
-            missing -= _characters(by_name.pop(best))
-    return fonts
-
-
-def _characters(path: str | Path) -> set[int]:
-    try:
-        return set(font_manager.get_font(str(path)).get_charmap())
-    except (OSError, RuntimeError):
-        return set()

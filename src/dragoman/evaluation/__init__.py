@@ -1,1 +1,4 @@
-"""Metrics of outputs compared with references, and significance tests; computed from strings and numbers only."""
+"""Metrics of outputs compared with references, significance tests, and distances between sets of pictures.
+
+Computed from strings and numbers only.
+"""

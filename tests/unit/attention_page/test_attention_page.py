@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -16,34 +15,8 @@ from dragoman.attention_page.arrays import AttentionArrays
 from dragoman.attention_page.map import AttentionMap
 from dragoman.attention_page.page import LONGEST, build_page
 from dragoman.errors import CorpusError
+from tests.support.elements import Elements
 from tests.support.made_attention import made_attention
-
-
-class Elements(HTMLParser):
-    """The elements of a page, with their attributes and the text directly inside them."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.start_tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.start_tags.append((tag, dict(attrs)))
-        self.texts.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.texts:
-            self.texts[-1] += data
-
-    def text(self, tag: str, **attributes: str) -> str:
-        """Return the text of the first element with this tag and these attributes."""
-        return next(
-            text
-            for text, (name, own_attributes) in zip(self.texts, self.start_tags, strict=True)
-            if name == tag and attributes.items() <= own_attributes.items()
-        )
 
 
 def payload_of(page: str) -> dict[str, Any]:
