@@ -6,7 +6,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from dragoman.comparison.studies import STUDIES, tasks_with_studies
 from dragoman.evaluation.tasks import TASKS
-from dragoman.models.registry import ARCHITECTURES
+from dragoman.models.registry import ARCHITECTURES, Architecture
 from dragoman.models.tasks import KINDS
 from dragoman.native.engine_selection import EngineName, PrecisionName
 
@@ -37,13 +37,19 @@ def one_of(names: Iterable[str]) -> PrimitiveConstructorSpec[str]:
 
 
 def architectures() -> list[str]:
-    """Return the names of the architectures."""
-    return list(ARCHITECTURES)
+    """Return the names of the architectures that `dragoman train` trains."""
+    return list(_trained())
 
 
 def presets() -> list[str]:
-    """Return the names of the presets of all architectures, without repetition."""
-    return list(dict.fromkeys(name for architecture in ARCHITECTURES.values() for name in architecture.presets))
+    """Return the names of the presets of these architectures, without repetition."""
+    return list(dict.fromkeys(name for architecture in _trained().values() for name in architecture.presets))
+
+
+def _trained() -> dict[str, Architecture]:
+    """Return the architectures of the tasks of `dragoman train`: all but those that read images."""
+    kinds = {"seq2seq", *KINDS.values()}
+    return {name: architecture for name, architecture in ARCHITECTURES.items() if architecture.kind in kinds}
 
 
 def tasks() -> list[str]:

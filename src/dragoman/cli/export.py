@@ -12,7 +12,7 @@ from dragoman.printing import printable
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a language model as GPT-2, or a masked language model as BERT, for Hugging Face's transformers."""
+    """Write a model for Hugging Face's transformers: GPT-2 (language), BERT (masked) or ViT (vision)."""
 
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         Example("Export a model", "dragoman export models/mine --out exported/mine"),
@@ -29,5 +29,9 @@ class Export:
         """Export, and print the size of the model."""
         from dragoman.interop.huggingface import export_model
 
-        print(f"{printable(self.out)}: {export_model(self.model, self.out).summary()}")
-        print("The tokenizer was not exported: the model takes and returns the same token ids.")
+        conversion = export_model(self.model, self.out)
+        print(f"{printable(self.out)}: {conversion.summary()}")
+        if conversion.reads_images:
+            print("The model takes images as numbers from -1 to 1 (image_mean and image_std are 0.5).")
+        else:
+            print("The tokenizer was not exported: the model takes and returns the same token ids.")

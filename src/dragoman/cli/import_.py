@@ -13,7 +13,7 @@ from dragoman.printing import printable
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Write a model directory from a GPT-2 or BERT model in Hugging Face's layout; it has no tokenizer."""
+    """Write a model directory from a GPT-2, BERT or ViT model in Hugging Face's layout, without a tokenizer."""
 
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         Example("Import a model", "dragoman import downloads/gpt2 --out models/gpt2"),
@@ -33,4 +33,7 @@ class Import:
         print(f"{printable(self.out)}: {conversion.summary()}")
         if conversion.left_out:
             print(f"left out: {', '.join(map(printable, conversion.left_out))}")
-        print("The tokenizer was not imported: the model takes and returns token ids (Python).")
+        if conversion.reads_images:
+            print("The model takes images as numbers from -1 to 1 (Python).")
+        else:
+            print("The tokenizer was not imported: the model takes and returns token ids (Python).")

@@ -14,6 +14,7 @@ from dragoman.data.batching import collate, pad
 from dragoman.inspection.recording import TextModel, recording
 from dragoman.inspection.rows import greedy_outputs
 from dragoman.models.decoder_only import DecoderOnly
+from dragoman.models.image_classifier import ImageClassifier
 from dragoman.models.inference import inference
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.seq2seq import Seq2Seq
@@ -101,6 +102,39 @@ def capture_texts(
     return [
         CapturedAttention(target=(), **{kind: recorded[kind].arrays(i, len(row), len(row), details) for kind in KINDS})
         for i, row in enumerate(rows)
+    ]
+
+
+def capture_images(
+    model: ImageClassifier, images: Float[Tensor, "B C H W"], *, details: bool = False
+) -> list[CapturedAttention]:
+    """Return the attention of a classifier of images while it reads images, as `encoder_self`.
+
+    Position 0 is the class token, and the others are the patches, row by row. A model without attention has None.
+
+    Args:
+        model: the model, on any device and in any mode; it is in evaluation mode while it runs.
+        images: numbers from -1 to 1.
+        details: also capture the queries, keys, values and outputs of the heads.
+
+    Raises:
+        CorpusError: the images have another size or number of channels than those of the model.
+
+    Returns:
+        One `CapturedAttention` per image. The weights are those of `naive_attention`, in float32.
+    """
+    with inference([model]), recording(model, KINDS) as recorded:
+        model.features(images.to(next(model.parameters()).device))
+    calls = recorded["encoder_self"].calls
+    length = calls[0].weights.shape[-1] if calls else 0
+    return [
+        CapturedAttention(
+            target=(),
+            encoder_self=recorded["encoder_self"].arrays(row, length, length, details),
+            decoder_self=None,
+            encoder_decoder=None,
+        )
+        for row in range(len(images))
     ]
 
 

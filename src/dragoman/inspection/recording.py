@@ -21,6 +21,7 @@ from dragoman.attention_page.arrays import AttentionArrays, AttentionDetails
 from dragoman.attention_page.kinds import KINDS, Kind
 from dragoman.layers.compressed_attention import CompressedMask
 from dragoman.layers.recurrent_attention import AttentionWeights
+from dragoman.models.image_classifier import ImageClassifier
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.text_encoder import TextEncoder
@@ -120,7 +121,7 @@ class Recorded:
 
 
 @contextmanager
-def recording(model: Seq2Seq | TextModel, kinds: Collection[Kind]) -> Iterator[dict[Kind, Recorded]]:
+def recording(model: Seq2Seq | TextModel | ImageClassifier, kinds: Collection[Kind]) -> Iterator[dict[Kind, Recorded]]:
     """Record the calls of the attention modules of these kinds inside the context."""
     modules = model.attentions()
     recorded = {kind: Recorded() for kind in KINDS}

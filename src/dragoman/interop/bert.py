@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from dragoman.errors import ModelError
 from dragoman.interop.convention import (
@@ -9,6 +10,7 @@ from dragoman.interop.convention import (
     Activation,
     Convention,
     Correspondence,
+    both,
     check_representable,
     exported_activation,
     read_supported,
@@ -162,19 +164,19 @@ class BERT(Convention):
         assert isinstance(config, MaskedConfig)
         for theirs, ours in (("word", "tokens"), ("position", "positions.embedding"), ("token_type", "segments")):
             yield Correspondence(f"{_PREFIX}embeddings.{theirs}_embeddings.weight", (f"embedding.{ours}.weight",))
-        yield from _both(f"{_PREFIX}embeddings.LayerNorm", "embedding.norm")
+        yield from both(f"{_PREFIX}embeddings.LayerNorm", "embedding.norm")
         for i in range(config.layers):
             for our_part, their_part in _LAYER.items():
-                yield from _both(f"{_PREFIX}encoder.layer.{i}.{their_part}", f"encoder.layers.{i}.{our_part}")
+                yield from both(f"{_PREFIX}encoder.layer.{i}.{their_part}", f"encoder.layers.{i}.{our_part}")
         if config.prediction_head:
-            yield from _both(f"{_HEADS}predictions.transform.dense", "head.dense")
-            yield from _both(f"{_HEADS}predictions.transform.LayerNorm", "head.norm")
+            yield from both(f"{_HEADS}predictions.transform.dense", "head.dense")
+            yield from both(f"{_HEADS}predictions.transform.LayerNorm", "head.norm")
             yield Correspondence(f"{_HEADS}predictions.bias", ("output.bias",))
         if config.pooler:
-            yield from _both(f"{_PREFIX}pooler.dense", "pooler")
+            yield from both(f"{_PREFIX}pooler.dense", "pooler")
         if config.next_sentence:
             # The first logit is that of "follows" there, and the second one here.
-            yield from _both(f"{_HEADS}seq_relationship", "next_sentence", upside_down=True)
+            yield from both(f"{_HEADS}seq_relationship", "next_sentence", upside_down=True)
 
     def full_name(self, name: str) -> str:
         """See `Convention.full_name`; BertModel's names have no prefix, and older files name the norms differently."""
@@ -187,8 +189,5 @@ class BERT(Convention):
         """See `Convention.ignored`."""
         return name in _IGNORED
 
-
-def _both(theirs: str, ours: str, *, upside_down: bool = False) -> Iterator[Correspondence]:
-    """Yield weight and bias of a linear map or of a norm."""
-    for kind in ("weight", "bias"):
-        yield Correspondence(f"{theirs}.{kind}", (f"{ours}.{kind}",), upside_down=upside_down)
+    def check_folder(self, folder: Path) -> None:
+        """See `Convention.check_folder`: there are none."""

@@ -4,6 +4,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,21 +33,29 @@ class Correspondence:
         parts: names of our weights; several are concatenated along their first dimension.
         transposed: True if the other library stores the transposed matrix, with inputs before outputs.
         upside_down: True if the other library has the rows in reverse order.
+        dimensions: our shape and the shape in the other library, if only the division into dimensions differs.
     """
 
     name: str
     parts: tuple[str, ...]
     transposed: bool = False
     upside_down: bool = False
+    dimensions: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """Return the shape of the tensor, from the shapes of our weights."""
+        if self.dimensions is not None:
+            ours, theirs = self.dimensions
+            assert shapes[self.parts[0]] == ours
+            return theirs
         first, *rest = shapes[self.parts[0]]
         shape = (first * len(self.parts), *rest)
         return shape[::-1] if self.transposed else shape
 
     def split(self, values: Array) -> Iterator[tuple[str, Array]]:
         """Yield the name and the values of each of our weights, from the tensor of the other library."""
+        if self.dimensions is not None:
+            values = values.reshape(self.dimensions[0])
         # [K, 3D] -> [3D, K] -> three of [D, K]
         parts = np.split(self._turned(values.T if self.transposed else values), len(self.parts))
         yield from zip(self.parts, map(np.ascontiguousarray, parts), strict=True)
@@ -55,7 +64,8 @@ class Correspondence:
         """Return the tensor of the other library; `read` returns our weight of a name."""
         # three of [D, K] -> [3D, K] -> [K, 3D]
         values = self._turned(np.concatenate([read(part) for part in self.parts]))
-        return np.ascontiguousarray(values.T if self.transposed else values)
+        values = np.ascontiguousarray(values.T if self.transposed else values)
+        return values if self.dimensions is None else values.reshape(self.dimensions[1])
 
     def _turned(self, values: Array) -> Array:
         return values[::-1] if self.upside_down else values
@@ -105,11 +115,25 @@ class Convention(ABC):
     def ignored(self, name: str, config: ModelConfig) -> bool:
         """Return whether a tensor, given by its full name, is not part of our model."""
 
+    @abstractmethod
+    def check_folder(self, folder: Path) -> None:
+        """Check those further files of a folder that change the meaning of the model.
+
+        Raises:
+            ModelError: what the file describes is not supported.
+        """
+
     def tensors(self, config: ModelConfig) -> Iterator[TensorShape]:
         """Yield names and shapes of the tensors of the other library."""
         shapes = {tensor.name: tensor.shape for tensor in config.tensors()}
         for correspondence in self.correspondences(config):
             yield TensorShape(correspondence.name, correspondence.shape(shapes))
+
+
+def both(theirs: str, ours: str, *, upside_down: bool = False) -> Iterator[Correspondence]:
+    """Yield weight and bias of a linear map or of a norm."""
+    for kind in ("weight", "bias"):
+        yield Correspondence(f"{theirs}.{kind}", (f"{ours}.{kind}",), upside_down=upside_down)
 
 
 def exported_activation(activation: str) -> Activation:

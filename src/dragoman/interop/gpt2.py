@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from dragoman.errors import ModelError
 from dragoman.interop.convention import (
@@ -158,3 +159,6 @@ class GPT2(Convention):
         """See `Convention.ignored`."""
         assert isinstance(config, LanguageConfig)
         return bool(_MASK.fullmatch(name)) or (name == _OUTPUT and config.tied_embeddings)
+
+    def check_folder(self, folder: Path) -> None:
+        """See `Convention.check_folder`: there are none."""

@@ -1,7 +1,7 @@
 """Import and export of models in the layout of Hugging Face's transformers: config.json and model.safetensors.
 
-A folder from somebody else is untrusted. Only these two files are read, with the checks of `models.weights`; formats
-that contain code (pickle) are refused.
+A folder from somebody else is untrusted. Only these two files are read, and the description of the pictures that a
+model of images takes, with the checks of `models.weights`; formats that contain code (pickle) are refused.
 """
 
 import json
@@ -16,7 +16,8 @@ from dragoman.files import atomic_directory, explain_full_disk, read_json_object
 from dragoman.interop.bert import BERT
 from dragoman.interop.convention import Convention
 from dragoman.interop.gpt2 import GPT2
-from dragoman.models.config import ModelConfig
+from dragoman.interop.vit import ViT
+from dragoman.models.config import ImageClassifierConfig, ModelConfig, TextModelConfig
 from dragoman.models.description import (
     CONFIG_FILE,
     LONGEST_TRAINED,
@@ -29,7 +30,7 @@ from dragoman.printing import printable
 from dragoman.version import __version__
 
 # Each model_type of config.json that is supported. To add one, write a `Convention` and a line here.
-CONVENTIONS: Mapping[str, Convention] = {convention.model_type: convention for convention in (GPT2(), BERT())}
+CONVENTIONS: Mapping[str, Convention] = {convention.model_type: convention for convention in (GPT2(), BERT(), ViT())}
 
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 _PARTS = "model.safetensors.index.json"
@@ -50,6 +51,11 @@ class Conversion:
     config: ModelConfig
     parameters: int
     left_out: tuple[str, ...] = ()
+
+    @property
+    def reads_images(self) -> bool:
+        """True for a model of images, False for one that takes token ids."""
+        return isinstance(self.config, ImageClassifierConfig)
 
     def summary(self) -> str:
         """Return a short text with the kind and the size of the model."""
@@ -89,6 +95,7 @@ def import_model(folder: Path, out: Path) -> Conversion:
     if out.exists():
         raise StorageError(f"{out} exists already: use a new name")
     convention = CONVENTIONS[model_type]
+    convention.check_folder(folder)
     weights_file = folder / WEIGHTS_FILE
     try:
         names = tensor_names(weights_file)
@@ -110,7 +117,8 @@ def import_model(folder: Path, out: Path) -> Conversion:
         parameters=sum(values.size for values in tensors.values()),
         left_out=tuple(sorted(left_out)),
     )
-    context = getattr(config, "context", LONGEST_TRAINED)
+    # A model of images reads no text.
+    context = config.context if isinstance(config, TextModelConfig) else 1
     description = ModelDescription(
         architecture=convention.architecture, model=config, trained_length=min(context, LONGEST_TRAINED)
     )
@@ -184,6 +192,13 @@ def _missing_weights(folder: Path) -> str:
 def _card(folder: Path, conversion: Conversion) -> str:
     """Return README.md of an imported model. Only the name of the folder is included, not its path."""
     left_out = "".join(f"| left out | {printable(name)} |\n" for name in conversion.left_out)
+    use = (
+        "The model takes images as numbers from -1 to 1, of the size above (from Python: `load_image_classifier` of "
+        "dragoman.models.storage)."
+        if conversion.reads_images
+        else "The directory has no tokenizer: the model takes and returns the token ids of the tokenizer that it was "
+        "trained with."
+    )
     return f"""# An imported model: {printable(folder.resolve().name)}
 
 Imported with Dragoman {__version__} (`dragoman import`) from the layout of Hugging Face's transformers.
@@ -194,5 +209,5 @@ Imported with Dragoman {__version__} (`dragoman import`) from the layout of Hugg
 | shape | {conversion.config.shape()} |
 | parameters | {conversion.parameters:,} |
 {left_out}
-The directory has no tokenizer: the model takes and returns the token ids of the tokenizer that it was trained with.
+{use}
 """

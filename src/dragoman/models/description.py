@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dragoman.errors import ModelError, quoted
 from dragoman.files import read_json_object, read_regular, write_atomically
-from dragoman.models.config import ModelConfig, Seq2SeqConfig, TextModelConfig
+from dragoman.models.config import ImageClassifierConfig, ModelConfig, Seq2SeqConfig, TextModelConfig
 from dragoman.models.registry import architecture_of, kind_of, read_model_config
 from dragoman.settings import from_mapping, to_mapping
 from dragoman.text.tokenizer import LARGEST_TOKENIZER, TOKENIZER_FILES
@@ -33,6 +33,8 @@ FORMATS = (1, FORMAT)
 # Largest allowed `trained_length`, in subwords: the memory of attention grows with its square.
 LONGEST_TRAINED = 1 << 17
 
+_READS_IMAGES = "is a classifier of images: load it with load_image_classifier of dragoman.models.storage (Python)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelDescription:
@@ -42,7 +44,8 @@ class ModelDescription:
         architecture: a name in `registry.ARCHITECTURES`.
         model: settings of the model.
         trained_length: length in subwords of the longest training sentence; longer input is split when translating. Of
-            a language model or an encoder: number of tokens of a window of text in training.
+            a language model or an encoder: number of tokens of a window of text in training. Of a classifier of images:
+            1, because it reads no text.
         source_language: code such as "en"; None if unknown.
         target_language: code such as "de"; None if unknown.
         vocabulary_hash: hash of the tokenizer that the model was trained with, to detect a different tokenizer.
@@ -91,6 +94,7 @@ def seq2seq_config(description: ModelDescription, where: Path) -> Seq2SeqConfig:
         "encoder": "is an encoder of text: use dragoman embed",
         "classifier": "is a classifier: use dragoman evaluate or embed",
         "tagger": "is a tagger: use dragoman evaluate or embed",
+        "image-classifier": _READS_IMAGES,
     }
     raise ModelError(f"{where} {advice[kind_of(description.model)]}")
 
@@ -103,11 +107,27 @@ def text_model_config(description: ModelDescription, where: Path) -> TextModelCo
         where: the model directory, for the message.
 
     Raises:
-        ModelError: the model translates.
+        ModelError: the model translates, or reads images.
     """
     if isinstance(description.model, TextModelConfig):
         return description.model
-    raise ModelError(f"{where} is a translation model: use dragoman translate")
+    reads_images = kind_of(description.model) == "image-classifier"
+    raise ModelError(f"{where} {_READS_IMAGES if reads_images else 'is a translation model: use dragoman translate'}")
+
+
+def image_classifier_config(description: ModelDescription, where: Path) -> ImageClassifierConfig:
+    """Return the settings of a classifier of images.
+
+    Args:
+        description: description of the model.
+        where: the model directory, for the message.
+
+    Raises:
+        ModelError: the model is of another kind.
+    """
+    if isinstance(description.model, ImageClassifierConfig):
+        return description.model
+    raise ModelError(f"{where} is not a classifier of images: its architecture is {description.architecture}")
 
 
 def load_description(directory: Path) -> ModelDescription:

@@ -4,18 +4,20 @@ This module does not import torch, which takes seconds, until a model is built; 
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.errors import SettingsError, UserError, quoted
 from dragoman.models.config import (
+    ImageClassifierConfig,
     ModelConfig,
     Seq2SeqConfig,
     TextModelConfig,
     classifier,
     convolutional,
     decoder_only,
+    image_convolution,
     language,
     masked,
     recurrent,
@@ -24,18 +26,21 @@ from dragoman.models.config import (
     transformer,
     transformer_xl,
     universal,
+    vision,
 )
 from dragoman.settings import from_mapping
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from dragoman.models.image_classifier import ImageClassifier
     from dragoman.models.language_model import LanguageModel
     from dragoman.models.seq2seq import Seq2Seq
     from dragoman.models.text_encoder import TextEncoder
 
-# What a model does: translate a source into a target, continue a text, or represent the tokens of a text.
-Kind = Literal["seq2seq", "language", "encoder", "classifier", "tagger"]
+# What a model does: translate a source into a target, continue a text, represent the tokens of a text, or give labels
+# to texts, words or images.
+Kind = Literal["seq2seq", "language", "encoder", "classifier", "tagger", "image-classifier"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Architecture:
 
     Attributes:
         kind: what its models do.
-        config: class of its settings: a `Seq2SeqConfig` if the kind is "seq2seq", else a `TextModelConfig`.
+        config: class of its settings: a `Seq2SeqConfig` if the kind is "seq2seq", an `ImageClassifierConfig` if it is
+            "image-classifier", else a `TextModelConfig`.
         presets: for each preset, the settings that differ from the defaults.
         builder: "module:function" of the function that builds a model from its settings.
     """
@@ -73,6 +79,8 @@ _TABLE: tuple[tuple[str, Kind, type[Any], Mapping[str, Mapping[str, Any]]], ...]
     ("masked", "encoder", masked.MaskedConfig, masked.PRESETS),
     ("classifier", "classifier", classifier.ClassifierConfig, classifier.PRESETS),
     ("tagger", "tagger", tagger.TaggerConfig, tagger.PRESETS),
+    ("vision", "image-classifier", vision.VisionConfig, vision.PRESETS),
+    ("image-convolution", "image-classifier", image_convolution.ImageConvolutionConfig, image_convolution.PRESETS),
 )
 # The keys are the names used in config.json, in run files and by `dragoman train --model`.
 ARCHITECTURES: dict[str, Architecture] = {
@@ -140,6 +148,21 @@ def build_encoder(config: TextModelConfig) -> "TextEncoder":
 
     model = build_any(config)
     assert isinstance(model, TextEncoder)
+    return model
+
+
+def build_image_classifier(config: ImageClassifierConfig) -> "ImageClassifier":
+    """Build the classifier of images that `config` describes, with random initial weights.
+
+    Example:
+        >>> model = build_image_classifier(image_preset("tiny", ("cat", "dog"), image_size=32))
+        >>> model.width
+        64
+    """
+    from dragoman.models.image_classifier import ImageClassifier
+
+    model = build_any(config)
+    assert isinstance(model, ImageClassifier)
     return model
 
 
@@ -231,6 +254,31 @@ def text_preset(name: str, vocabulary: int, *, architecture: str = "language") -
     entry = _entry_of_kind(architecture, name, kind)
     settings = {"vocabulary": vocabulary, **entry.presets[name]}
     config: TextModelConfig = from_mapping(entry.config, settings, f"preset {name}")
+    return config
+
+
+def image_preset(
+    name: str, labels: Sequence[str], *, image_size: int, channels: int = 3, architecture: str = "vision"
+) -> ImageClassifierConfig:
+    """Return the settings of a preset of an architecture that gives a label to an image.
+
+    Args:
+        name: name of the preset, such as "tiny" or "mini".
+        labels: the labels, in the order of the logits.
+        image_size: height and width of the images in pixels.
+        channels: number of numbers for each pixel: 3 for red, green and blue, or 1 for a grey value.
+        architecture: a name in `ARCHITECTURES`.
+
+    Raises:
+        SettingsError: the architecture is unknown, or has no preset of this name, or cannot read images of this size.
+
+    Example:
+        >>> image_preset("base", ("cat", "dog"), image_size=224).shape()
+        '12 layers, d_model 768, 12 heads, d_ff 3072, images of 224 x 224 in patches of 16 x 16, 2 labels'
+    """
+    entry = _entry_of_kind(architecture, name, "image-classifier")
+    settings = {"labels": labels, "image_size": image_size, "channels": channels, **entry.presets[name]}
+    config: ImageClassifierConfig = from_mapping(entry.config, settings, f"preset {name}")
     return config
 
 

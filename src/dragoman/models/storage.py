@@ -12,17 +12,20 @@ from dragoman.errors import ModelError
 from dragoman.models.config import ModelConfig
 from dragoman.models.description import (
     ModelDescription,
+    image_classifier_config,
     load_description,
     save_description,
     seq2seq_config,
     text_model_config,
 )
+from dragoman.models.image_classifier import ImageClassifier
 from dragoman.models.labelled_model import LabelledModel
 from dragoman.models.language_model import LanguageModel
 from dragoman.models.registry import (
     architecture_of,
     build_any,
     build_encoder,
+    build_image_classifier,
     build_language_model,
     build_model,
     kind_of,
@@ -156,6 +159,20 @@ def load_labelled_model(directory: Path) -> LabelledModel:
         model = build_any(config)
         assert isinstance(model, LabelledModel)
         return read_weights(model)
+
+
+def load_image_classifier(directory: Path) -> ImageClassifier:
+    """Load the classifier of images of a model directory, in evaluation mode on the CPU.
+
+    The labels are those of `load_description(directory).model.labels`, in the order of the logits.
+
+    Raises:
+        ModelError: a file is missing or damaged, the two files do not belong together, or the model is of another kind.
+        FloatingPointError: weights are not finite, or too large.
+    """
+    config = image_classifier_config(load_description(directory), directory)
+    with _checked_weights(directory, config) as read_weights:
+        return read_weights(build_image_classifier(config))
 
 
 class _ReadWeights(Protocol):

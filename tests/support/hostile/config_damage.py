@@ -13,7 +13,8 @@ from tests.support.hostile.values import NUMBERS, TEXTS, any_value, shown
 def _random_key(draw: random.Random, config: dict[Any, Any]) -> tuple[dict[Any, Any], str]:
     """Return a table and one of its keys, most often of the model's settings."""
     tables = [config, config["model"], config["model"]]
-    tables += [config["digests"]] if isinstance(config.get("digests"), dict) else []
+    digests = config.get("digests")
+    tables += [digests] if digests and isinstance(digests, dict) else []
     table = draw.choice(tables)
     return table, draw.choice(list(table))
 
@@ -45,7 +46,7 @@ def size(draw: random.Random, files: Files) -> str:
 
 
 def choice(draw: random.Random, files: Files) -> str:
-    """Change a setting to another valid choice."""
+    """Change a setting to another valid choice, or a size if there are no choices."""
     config = config_of(files)
     cls = ARCHITECTURES[config["architecture"]].config
     choices = {
@@ -54,6 +55,8 @@ def choice(draw: random.Random, files: Files) -> str:
         if typing.get_origin(hint) is typing.Literal
     }
     choices |= {name: [not setting] for name, setting in config["model"].items() if isinstance(setting, bool)}
+    if not choices:
+        return size(draw, files)
     key = draw.choice(list(choices))
     config["model"][key] = draw.choice(choices[key])
     set_config(files, config)

@@ -6,7 +6,7 @@ Each architecture has a file here with the name that it has in the table of arch
 from importlib import import_module
 from typing import Any
 
-from dragoman.models.config import Seq2SeqConfig, TextModelConfig
+from dragoman.models.config import ImageClassifierConfig, Seq2SeqConfig, TextModelConfig
 from dragoman.models.registry import Kind, architectures
 
 
@@ -21,3 +21,4 @@ def _variants(kind: Kind) -> dict[str, Any]:
 VARIANTS: dict[str, Seq2SeqConfig] = _variants("seq2seq")
 LANGUAGE_VARIANTS: dict[str, TextModelConfig] = _variants("language")
 ENCODER_VARIANTS: dict[str, TextModelConfig] = _variants("encoder")
+IMAGE_VARIANTS: dict[str, ImageClassifierConfig] = _variants("image-classifier")

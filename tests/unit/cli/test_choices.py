@@ -16,7 +16,10 @@ from dragoman.cli.corpus import ACTIONS
 from dragoman.cli.examples import examples_text
 from dragoman.cli.train import Train
 from dragoman.comparison.studies import STUDIES
+from dragoman.errors import SettingsError
 from dragoman.evaluation.tasks import TASKS
+from dragoman.models.registry import ARCHITECTURES
+from dragoman.run.text_config import read_text_settings
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, ContinuationConfig, SamplingConfig, SearchConfig
 
 VERB = {
@@ -69,6 +72,14 @@ def test_an_option_rejects_other_names_and_lists_the_allowed_ones(
 def test_presets_of_several_architectures_are_named_once() -> None:
     assert choices.presets()[:2] == ["tiny", "small"]
     assert len(set(choices.presets())) == len(choices.presets())
+
+
+def test_train_offers_the_architectures_of_its_tasks_only() -> None:
+    offered = choices.architectures()
+    assert {"transformer", "language", "masked", "classifier", "tagger"} <= set(offered)
+    assert offered == [name for name, entry in ARCHITECTURES.items() if entry.kind != "image-classifier"]
+    with pytest.raises(SettingsError, match="architecture 'vision' is not one of task 'language'"):
+        read_text_settings("language", {"architecture": "vision"})
 
 
 def test_architecture_and_preset_are_left_to_the_run_file_when_not_given() -> None:

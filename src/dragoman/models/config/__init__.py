@@ -90,3 +90,23 @@ class TextModelConfig(ModelConfig, Protocol):
 
     @property
     def max_context(self) -> int | None: ...
+
+
+@runtime_checkable
+class ImageClassifierConfig(ModelConfig, Protocol):
+    """Interface of the settings of an architecture that gives a label to an image.
+
+    Attributes:
+        image_size: height and width of the images in pixels.
+        channels: number of numbers for each pixel: 3 for red, green and blue, or 1 for a grey value.
+        labels: the labels, in the order of the logits.
+    """
+
+    @property
+    def image_size(self) -> int: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...

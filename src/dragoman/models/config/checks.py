@@ -1,7 +1,9 @@
 """Checks shared by the settings of the architectures; each raises SettingsError if a value is invalid."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import category
 
 from dragoman.errors import SettingsError, quoted
 from dragoman.models.config import AttentionScale
@@ -33,12 +35,21 @@ LARGEST = {
     "max_positions": 1 << 20,
     "max_distance": 1 << 20,
     "random_positions": 1 << 17,
+    "image_size": 1 << 12,
+    "patch": 1 << 12,
+    "channels": 1 << 10,
+    "blocks": 10,
+    "width": 1 << 12,
 }
 # The largest allowed value of a setting that is not in the table.
 LARGEST_OTHER = (1 << 31) - 1
 # Position bases and attention scales beyond these numbers are useless, and not all precisions can compute with them.
 LARGEST_POSITION_BASE = 1e12
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e6
+# Largest number of labels, and length of a label in characters.
+MOST_LABELS, LONGEST_LABEL = 1 << 16, 1000
+# Unicode categories that a label does not have: control characters, surrogates, line and paragraph separators.
+_NOT_IN_A_LABEL = {"Cc", "Cs", "Zl", "Zp"}
 # The base of the paper, for which no particular kind of positions is needed.
 POSITION_BASE = 10_000.0
 
@@ -116,3 +127,19 @@ def check_tied_embeddings(config: Any) -> None:
             f"{config.source_vocabulary} subwords and the target vocabulary {config.target_vocabulary}: "
             "use 'two-way', or a joint tokenizer"
         )
+
+
+def check_labels(labels: Sequence[str], *, least: int = 1) -> None:
+    """Check the number of the labels of a classifier of images, that they are different, and that each is one line."""
+    if not least <= len(labels) <= MOST_LABELS:
+        raise SettingsError(f"a model has from {least} to {MOST_LABELS:,} labels, not {len(labels):,}")
+    for label in labels:
+        if not 1 <= len(label) <= LONGEST_LABEL:
+            raise SettingsError(
+                f"a label has from 1 to {LONGEST_LABEL:,} characters, but {quoted(label)} has {len(label):,}"
+            )
+        if any(category(character) in _NOT_IN_A_LABEL for character in label):
+            raise SettingsError(f"a label has no control characters and no line breaks, but {quoted(label)} has")
+    [(label, count)] = Counter(labels).most_common(1) or [("", 0)]
+    if count > 1:
+        raise SettingsError(f"labels must be different, but {quoted(label)} occurs {count:,} times")

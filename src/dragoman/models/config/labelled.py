@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman.errors import SettingsError
-from dragoman.models.config.checks import check_probabilities
+from dragoman.models.config.checks import MOST_LABELS, check_probabilities
 from dragoman.models.config.masked import MaskedConfig
 from dragoman.models.shapes import TensorShape, linear, within
-
-# Largest number of labels.
-MOST_LABELS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
