@@ -43,7 +43,7 @@ the size of the corpus and by the budget, and prints what it selected:
 """
 CORPUS_SIZES = (20_000, 100_000, 1_000_000, 5_000_000)
 # Set from the tokenizer or the corpus, never by a user.
-NOT_IN_A_RUN_FILE = ("source_vocabulary", "target_vocabulary", "vocabulary", "labels")
+NOT_IN_A_RUN_FILE = ("source_vocabulary", "target_vocabulary", "vocabulary", "labels", "size", "image_size", "channels")
 # Names, then their description: "steps, minutes: the budget", or with spaces in place of the colon.
 DESCRIBED = re.compile(r"(?P<names>[a-z_]+(?:, [a-z_]+)*)(?::\s+|\s{2,})(?P<text>\S.*)")
 
@@ -64,12 +64,25 @@ def page() -> str:
     for name in tables:
         cls = typing.get_type_hints(RunConfig)[name]
         lines += ["", f"## [{name}] {{#{name}}}", "", summary(cls), "", *settings_table(cls, name)]
+    lines += picture_tables()
     lines += ["", "## [model] {#model}", "", "The settings of `[model]` depend on `architecture`."]
     for name, architecture in ARCHITECTURES.items():
         lines += ["", f'### architecture = "{name}" {{#{name}}}', "", summary(architecture.config), ""]
         lines += settings_table(architecture.config, f"model-{name}", leave_out=NOT_IN_A_RUN_FILE)
         lines += ["", "Presets:", "", *presets(architecture.presets)]
     return "\n".join(lines) + "\n"
+
+
+def picture_tables() -> Iterator[str]:
+    """Yield the tables in which runs on pictures differ."""
+    from dragoman.run.picture_config import GanRunConfig
+
+    hints = typing.get_type_hints(GanRunConfig)
+    yield from ("", "## Pictures {#pictures}", "", "In run files of `dragoman images train`:", "")
+    yield from settings_table(GanRunConfig, "pictures", leave_out=("task", "architecture", "preset"))
+    for name in ("data", "batching", "judging"):
+        yield from ("", f"### [{name}] of pictures {{#pictures-{name}}}", "", summary(hints[name]), "")
+        yield from settings_table(hints[name], f"pictures-{name}")
 
 
 def selection() -> Iterator[str]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.data.batching import Batch, Cursor
+from dragoman.data.batching import Cursor
 from dragoman.data.readers import Pair
 from dragoman.data.token_stream import WindowBatch
-from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.loop import Trainer
 from dragoman.training.text_stream import TextStream
 
@@ -48,7 +47,7 @@ def write_tsv(path: Path, pairs: Sequence[Pair]) -> Path:
     return path
 
 
-def train_with(monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Trainer[Seq2Seq, Batch]]) -> None:
+def train_with(monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Trainer[Any, Any]]) -> None:
     """Make `dragoman.run.train` use another trainer."""
     # The attribute `dragoman.run.train` is the function, not the module.
     monkeypatch.setattr(import_module("dragoman.run.train"), "Trainer", trainer)

@@ -78,7 +78,8 @@ def test_commands_are_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> No
             continue
         task = settings.get("task", DEFAULT_TASK)
         if task == DEFAULT_TASK:
-            read_settings(settings)
+            # The model to start from, which is read with the settings, is only an example.
+            read_settings({key: value for key, value in settings.items() if key != "from_model"})
         elif task in LABELLED_CONFIGS:
             read_labelled_settings(task, settings)
         else:

@@ -3,7 +3,7 @@
 import errno
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, ClassVar, Protocol
@@ -14,7 +14,8 @@ from dragoman import __version__
 from dragoman.cli.align import Align
 from dragoman.cli.attention import Attention
 from dragoman.cli.compare import Compare
-from dragoman.cli.corpus import ACTIONS, Corpus
+from dragoman.cli.corpus import ACTIONS as CORPUS_ACTIONS
+from dragoman.cli.corpus import Corpus
 from dragoman.cli.distill import Distill
 from dragoman.cli.doctor import Doctor
 from dragoman.cli.embed import Embed
@@ -22,6 +23,8 @@ from dragoman.cli.evaluate import Evaluate, Score
 from dragoman.cli.examples import Example, examples_text
 from dragoman.cli.export import Export
 from dragoman.cli.generate import Generate
+from dragoman.cli.images import ACTIONS as IMAGE_ACTIONS
+from dragoman.cli.images import Images
 from dragoman.cli.import_ import Import
 from dragoman.cli.positions import Positions
 from dragoman.cli.quantize import Quantize
@@ -59,9 +62,12 @@ VERBS: dict[str, type[Verb]] = {
     "export": Export,
     "compare": Compare,
     "corpus": Corpus,
+    "images": Images,
     "positions": Positions,
     "doctor": Doctor,
 }
+# The actions of verbs that have some.
+ACTIONS: dict[str, Mapping[str, type[Verb]]] = {"corpus": CORPUS_ACTIONS, "images": IMAGE_ACTIONS}
 
 
 EXAMPLES = (*Train.EXAMPLES[:1], *Translate.EXAMPLES[:1])
@@ -142,9 +148,10 @@ def _parse(arguments: Sequence[str]) -> Verb:
 
 
 def _examples(arguments: Sequence[str]) -> tuple[Example, ...]:
-    """Return the examples of the verb, or of the action of `corpus`, whose help was printed."""
+    """Return the examples of the verb, or of the action of `corpus` or `images`, whose help was printed."""
     name, action = (*arguments, "", "")[:2]
-    if name == "corpus" and action in ACTIONS:
-        return ACTIONS[action].EXAMPLES
+    actions = ACTIONS.get(name, {})
+    if action in actions:
+        return actions[action].EXAMPLES
     # Without a verb at the beginning, tyro prints the list of verbs.
     return VERBS[name].EXAMPLES if name in VERBS else EXAMPLES

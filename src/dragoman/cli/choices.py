@@ -7,7 +7,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from dragoman.comparison.studies import STUDIES, tasks_with_studies
 from dragoman.evaluation.tasks import TASKS
 from dragoman.models.registry import ARCHITECTURES, Architecture
-from dragoman.models.tasks import KINDS
+from dragoman.models.tasks import KINDS, PICTURE_TASKS
 from dragoman.native.engine_selection import EngineName, PrecisionName
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "architectures",
     "metrics",
     "one_of",
+    "picture_architectures",
+    "picture_presets",
     "presets",
     "studies",
     "study_tasks",
@@ -38,23 +40,32 @@ def one_of(names: Iterable[str]) -> PrimitiveConstructorSpec[str]:
 
 def architectures() -> list[str]:
     """Return the names of the architectures that `dragoman train` trains."""
-    return list(_trained())
+    return list(_text_architectures())
 
 
 def presets() -> list[str]:
+    """Return the names of the presets of the same architectures, without repetition."""
+    return list(dict.fromkeys(name for architecture in _text_architectures().values() for name in architecture.presets))
+
+
+def picture_architectures() -> list[str]:
+    """Return the names of the architectures that `dragoman images train` trains."""
+    return [name for name in ARCHITECTURES if name not in _text_architectures()]
+
+
+def picture_presets() -> list[str]:
     """Return the names of the presets of these architectures, without repetition."""
-    return list(dict.fromkeys(name for architecture in _trained().values() for name in architecture.presets))
-
-
-def _trained() -> dict[str, Architecture]:
-    """Return the architectures of the tasks of `dragoman train`: all but those that read images."""
-    kinds = {"seq2seq", *KINDS.values()}
-    return {name: architecture for name, architecture in ARCHITECTURES.items() if architecture.kind in kinds}
+    return list(dict.fromkeys(preset for name in picture_architectures() for preset in ARCHITECTURES[name].presets))
 
 
 def tasks() -> list[str]:
     """Return the names of the tasks of `dragoman train`."""
-    return ["translation", *KINDS]
+    return ["translation", *(task for task in KINDS if task not in PICTURE_TASKS)]
+
+
+def _text_architectures() -> dict[str, Architecture]:
+    kinds = {"seq2seq", *(kind for task, kind in KINDS.items() if task not in PICTURE_TASKS)}
+    return {name: architecture for name, architecture in ARCHITECTURES.items() if architecture.kind in kinds}
 
 
 def studies() -> list[str]:

@@ -25,10 +25,6 @@ class Train:
             "Train a language model on a text for ten minutes",
             "dragoman train --task language book.txt --out models/book --minutes 10",
         ),
-        Example(
-            "Continue with your own translations from a model that is trained already",
-            "dragoman train mine.tsv --from models/large --out models/mine --minutes 10",
-        ),
     )
 
     corpora: CorpusNames

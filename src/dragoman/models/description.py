@@ -14,6 +14,7 @@ from pathlib import Path
 from dragoman.errors import ModelError, quoted
 from dragoman.files import read_json_object, read_regular, write_atomically
 from dragoman.models.config import ImageClassifierConfig, ModelConfig, Seq2SeqConfig, TextModelConfig
+from dragoman.models.config.sagan import SaganConfig
 from dragoman.models.registry import architecture_of, kind_of, read_model_config
 from dragoman.settings import from_mapping, to_mapping
 from dragoman.text.tokenizer import LARGEST_TOKENIZER, TOKENIZER_FILES
@@ -34,6 +35,7 @@ FORMATS = (1, FORMAT)
 LONGEST_TRAINED = 1 << 17
 
 _READS_IMAGES = "is a classifier of images: load it with load_image_classifier of dragoman.models.storage (Python)"
+_MAKES_PICTURES = "makes pictures: use dragoman images sample"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +96,7 @@ def seq2seq_config(description: ModelDescription, where: Path) -> Seq2SeqConfig:
         "encoder": "is an encoder of text: use dragoman embed",
         "classifier": "is a classifier: use dragoman evaluate or embed",
         "tagger": "is a tagger: use dragoman evaluate or embed",
+        "gan": _MAKES_PICTURES,
         "image-classifier": _READS_IMAGES,
     }
     raise ModelError(f"{where} {advice[kind_of(description.model)]}")
@@ -107,12 +110,28 @@ def text_model_config(description: ModelDescription, where: Path) -> TextModelCo
         where: the model directory, for the message.
 
     Raises:
-        ModelError: the model translates, or reads images.
+        ModelError: the model translates, or is one of pictures.
     """
     if isinstance(description.model, TextModelConfig):
         return description.model
-    reads_images = kind_of(description.model) == "image-classifier"
-    raise ModelError(f"{where} {_READS_IMAGES if reads_images else 'is a translation model: use dragoman translate'}")
+    advice = {"image-classifier": _READS_IMAGES, "gan": _MAKES_PICTURES}
+    kind = kind_of(description.model)
+    raise ModelError(f"{where} {advice.get(kind, 'is a translation model: use dragoman translate')}")
+
+
+def sagan_config(description: ModelDescription, where: Path) -> SaganConfig:
+    """Return the settings of a model that makes pictures.
+
+    Args:
+        description: description of the model.
+        where: the model directory, for the message.
+
+    Raises:
+        ModelError: the model is of another kind.
+    """
+    if isinstance(description.model, SaganConfig):
+        return description.model
+    raise ModelError(f"{where} makes no pictures: its architecture is {description.architecture}")
 
 
 def image_classifier_config(description: ModelDescription, where: Path) -> ImageClassifierConfig:

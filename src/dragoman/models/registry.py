@@ -22,6 +22,7 @@ from dragoman.models.config import (
     masked,
     recurrent,
     recurrent_language,
+    sagan,
     tagger,
     transformer,
     transformer_xl,
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from dragoman.models.seq2seq import Seq2Seq
     from dragoman.models.text_encoder import TextEncoder
 
-# What a model does: translate a source into a target, continue a text, represent the tokens of a text, or give labels
-# to texts, words or images.
-Kind = Literal["seq2seq", "language", "encoder", "classifier", "tagger", "image-classifier"]
+# What a model does: translate a source into a target, continue a text, represent the tokens of a text, give labels to
+# texts, words or images, or make pictures.
+Kind = Literal["seq2seq", "language", "encoder", "classifier", "tagger", "image-classifier", "gan"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Architecture:
     Attributes:
         kind: what its models do.
         config: class of its settings: a `Seq2SeqConfig` if the kind is "seq2seq", an `ImageClassifierConfig` if it is
-            "image-classifier", else a `TextModelConfig`.
+            "image-classifier", a `SaganConfig` if it is "gan", else a `TextModelConfig`.
         presets: for each preset, the settings that differ from the defaults.
         builder: "module:function" of the function that builds a model from its settings.
     """
@@ -81,6 +82,7 @@ _TABLE: tuple[tuple[str, Kind, type[Any], Mapping[str, Mapping[str, Any]]], ...]
     ("tagger", "tagger", tagger.TaggerConfig, tagger.PRESETS),
     ("vision", "image-classifier", vision.VisionConfig, vision.PRESETS),
     ("image-convolution", "image-classifier", image_convolution.ImageConvolutionConfig, image_convolution.PRESETS),
+    ("sagan", "gan", sagan.SaganConfig, sagan.PRESETS),
 )
 # The keys are the names used in config.json, in run files and by `dragoman train --model`.
 ARCHITECTURES: dict[str, Architecture] = {
@@ -254,6 +256,33 @@ def text_preset(name: str, vocabulary: int, *, architecture: str = "language") -
     entry = _entry_of_kind(architecture, name, kind)
     settings = {"vocabulary": vocabulary, **entry.presets[name]}
     config: TextModelConfig = from_mapping(entry.config, settings, f"preset {name}")
+    return config
+
+
+def gan_preset(
+    name: str, size: int, channels: int, labels: tuple[str, ...], *, architecture: str = "sagan"
+) -> "sagan.SaganConfig":
+    """Return the settings of a preset of an architecture that makes pictures.
+
+    Args:
+        name: name of the preset, such as "tiny" or "mini".
+        size: height and width of the pictures.
+        channels: 1 for grey pictures, 3 for colour.
+        labels: names of the labels; empty for a model without labels.
+        architecture: a name in `ARCHITECTURES`.
+
+    Raises:
+        SettingsError: the architecture is unknown, has no preset of this name, or makes no pictures of this size.
+
+    Example:
+        >>> gan_preset("mini", 32, 1, ()).shape()
+        '32x32 grey, width 16, latent 64, attention at 16x16'
+    """
+    entry = _entry_of_kind(architecture, name, "gan")
+    # Pictures of 16x16 have no feature map of the default size.
+    smallest = {"attention": 8} if size == 16 else {}
+    settings = {"size": size, "channels": channels, "labels": list(labels), **smallest, **entry.presets[name]}
+    config: sagan.SaganConfig = from_mapping(entry.config, settings, f"preset {name}")
     return config
 
 

@@ -98,7 +98,7 @@ class Generator(nn.Module):
             if self.attention is not None and x.shape[2] == self.attended:
                 x = self.attention(x)
         # [B, W, H, W] -> [B, C, H, W]
-        return self.output(F.relu(self.norm(x, label))).float().tanh()
+        return _wide(self.output(F.relu(self.norm(x, label)))).tanh()
 
 
 class Discriminator(nn.Module):
@@ -132,7 +132,7 @@ class Discriminator(nn.Module):
             if self.attention is not None and x.shape[2] == self.attended:
                 x = self.attention(x)
         # [B, D, 4, 4] -> [B, D] -> [B, 1] -> [B]
-        features = F.relu(x).float().sum(dim=(2, 3))
+        features = _wide(F.relu(x)).sum(dim=(2, 3))
         score = self.output(features).squeeze(1)
         if self.labels is None:
             return score
@@ -155,8 +155,9 @@ def build_sagan(config: SaganConfig) -> Sagan:
     for module in model.modules():
         if isinstance(module, SpectralLinear | SpectralConvolution | SpectralEmbedding):
             nn.init.orthogonal_(module.weight)
-            if getattr(module, "bias", None) is not None:
-                nn.init.zeros_(module.bias)
+            bias = getattr(module, "bias", None)
+            if bias is not None:
+                nn.init.zeros_(bias)
     return model
 
 
@@ -165,6 +166,11 @@ def _attention(config: SaganConfig) -> tuple[MapAttention | None, int]:
     if config.attention is None:
         return None, 0
     return MapAttention(config.width_at(config.attention)), config.attention
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Return `x` in float32 at least: sums and scores need more digits than bfloat16 has."""
+    return x.float() if x.dtype == torch.bfloat16 else x
 
 
 def _doubled(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C _ _"]:

@@ -14,6 +14,7 @@ from dragoman.models.description import (
     ModelDescription,
     image_classifier_config,
     load_description,
+    sagan_config,
     save_description,
     seq2seq_config,
     text_model_config,
@@ -30,6 +31,7 @@ from dragoman.models.registry import (
     build_model,
     kind_of,
 )
+from dragoman.models.sagan import Sagan, build_sagan
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.text_encoder import TextEncoder
 from dragoman.models.weights import WEIGHTS_FILE, open_weights, write_weights
@@ -159,6 +161,20 @@ def load_labelled_model(directory: Path) -> LabelledModel:
         model = build_any(config)
         assert isinstance(model, LabelledModel)
         return read_weights(model)
+
+
+def load_sagan(directory: Path) -> Sagan:
+    """Load the GAN of a model directory, in evaluation mode on the CPU.
+
+    Use `dragoman.images.PictureGenerator.load` to make pictures; this function returns the torch module.
+
+    Raises:
+        ModelError: a file is missing or damaged, the two files do not belong together, or the model is of another kind.
+        FloatingPointError: weights are not finite, or too large.
+    """
+    config = sagan_config(load_description(directory), directory)
+    with _checked_weights(directory, config) as read_weights:
+        return read_weights(build_sagan(config))
 
 
 def load_image_classifier(directory: Path) -> ImageClassifier:

@@ -10,11 +10,17 @@ KINDS: Mapping[str, Kind] = {
     "masked": "encoder",
     "classify": "classifier",
     "tag": "tagger",
+    "images": "gan",
+    "classify-images": "image-classifier",
 }
+# Tasks on pictures, which `dragoman images` offers and `dragoman train` does not.
+PICTURE_TASKS = ("images", "classify-images")
 # Default architecture of each task.
 DEFAULT_ARCHITECTURES: Mapping[str, str] = {
     "language": "language",
     "masked": "masked",
     "classify": "classifier",
     "tag": "tagger",
+    "images": "sagan",
+    "classify-images": "vision",
 }

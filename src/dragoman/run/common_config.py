@@ -42,7 +42,12 @@ class CommonConfig(ABC):
     @property
     @abstractmethod
     def batch_tokens(self) -> int:
-        """Largest number of tokens in a batch."""
+        """Largest number of tokens in a batch; of pictures, their number."""
+
+    @property
+    def batch_text(self) -> str:
+        """Size of a batch, in words."""
+        return f"{self.batch_tokens:,} tokens"
 
 
 def read_model_settings(architecture: str, settings: Mapping[str, Any]) -> PartialSettings[ModelConfig]:

@@ -140,6 +140,60 @@ The directory run/ is only needed to resume training. If it is included, run/run
 """
 
 
+def picture_model_card(
+    description: ModelDescription,
+    *,
+    corpora: Sequence[str],
+    training_pictures: int,
+    parameters: int,
+    step: int,
+    validation: Validation,
+) -> str:
+    """Return a Markdown description of a model of pictures: its training data, its sizes, and its metrics.
+
+    Args:
+        description: contents of the model's config.json.
+        corpora: the training folders, as in `train`. Only their names are included, not paths.
+        training_pictures: number of pictures in training.
+        parameters: number of parameters.
+        step: updates after which the weights were saved.
+        validation: validation of these weights.
+    """
+    model = description.model
+    labels: Sequence[str] = getattr(model, "labels", ())
+    names = ", ".join(map(printable, labels[:20])) + (", …" if len(labels) > 20 else "")
+    title, command, note = _PICTURE_MODELS[kind_of(model)]
+    return f"""# {title}
+
+Trained with Dragoman {__version__}. With this directory as MODEL:
+
+    {command}
+
+| | |
+|---|---|
+| trained on | {training_pictures:,} pictures from {_names(corpora)} |
+| architecture | {description.architecture}, {model.shape()} |
+| parameters | {parameters:,} |
+| labels | {names or "none"} |
+| weights from | update {step:,} |
+| validation | {validation.sentence()} |
+
+{note}The directory run/ is only needed to resume training. If it is included, run/run.json lists all settings.
+"""
+
+
+# Title of the card of a model of pictures, the command that uses the model, and a note on its metrics.
+_PICTURE_MODELS: dict[Kind, tuple[str, str, str]] = {
+    "gan": (
+        "A maker of pictures",
+        "dragoman images sample MODEL --out grid.png",
+        "The distances are between features of a classifier of the same training pictures. They can be compared with\n"
+        "those of other models of the same run only, not with published distances.\n\n",
+    ),
+    "image-classifier": ("A classifier of pictures", "dragoman images classify MODEL PICTURES", ""),
+}
+
+
 # Title of the card of a model of texts, and the command that uses the model.
 _TEXT_MODELS: dict[Kind, tuple[str, str]] = {
     "language": ("A language model", 'dragoman generate MODEL "The beginning of a text"'),

@@ -14,6 +14,7 @@ from dragoman.models.registry import read_model_config
 from dragoman.run.common_config import CommonConfig
 from dragoman.run.config import RunConfig
 from dragoman.run.labelled_config import LABELLED_CONFIGS
+from dragoman.run.picture_config import PICTURE_CONFIGS
 from dragoman.run.text_config import CONFIGS
 from dragoman.settings import differences, from_mapping, to_mapping
 
@@ -112,7 +113,7 @@ def load_plan(run: Path) -> Plan:
         )
     if missing := [field.name for field in fields(Plan) if field.name not in mapping]:
         raise StorageError(f"{path} is damaged: missing {', '.join(missing)}")
-    cls = {**CONFIGS, **LABELLED_CONFIGS}.get(mapping["config"].get("task"), RunConfig)
+    cls = {**CONFIGS, **LABELLED_CONFIGS, **PICTURE_CONFIGS}.get(mapping["config"].get("task"), RunConfig)
     config: CommonConfig = from_mapping(cls, mapping["config"], str(path), error=StorageError)
     model = read_model_config(config.architecture, mapping["model"], str(path))
     return Plan(**{**{field.name: mapping[field.name] for field in fields(Plan)}, "config": config, "model": model})

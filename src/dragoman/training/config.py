@@ -28,8 +28,10 @@ class TrainingConfig:
         accumulate: Batches per update.
         label_smoothing: ε_ls (section 5.4), at least 0 and below 1.
         optimizer: "adam", as in the paper, or "muon": Muon for the matrices of the layers and Adam for all other
-            parameters. An update of Muon takes longer and improves the model more.
+            parameters. An update of Muon takes longer and improves the model more. "two-time-scale" is for GANs: Adam
+            with another learning rate for the discriminator.
         matrix_rate: Learning rate of Muon as a multiple of the scheduled learning rate.
+        discriminator_rate: Learning rate of the discriminator of a GAN as a multiple of the scheduled learning rate.
         adam_betas: β₁ and β₂ of Adam (section 5.3).
         adam_epsilon: ε of Adam (section 5.3).
         weight_decay: Decoupled weight decay, as in AdamW; 0 in the paper.
@@ -61,6 +63,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     optimizer: str = "adam"
     matrix_rate: float = 1.5
+    discriminator_rate: float = 4.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
     weight_decay: float = 0.0
@@ -96,8 +99,9 @@ class TrainingConfig:
         for name in ("weight_decay", "clip_norm", "subword_sampling", "source_loss", "patience", "average_last"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} must not be negative, but is {getattr(self, name)}")
-        if not 0 < self.matrix_rate < math.inf:
-            raise SettingsError(f"matrix_rate must be above 0, not {self.matrix_rate}")
+        for name in ("matrix_rate", "discriminator_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} must be above 0, not {getattr(self, name)}")
         if not all(0 <= beta < 1 for beta in self.adam_betas):
             raise SettingsError(f"adam_betas must be in [0, 1), not {self.adam_betas}")
 

@@ -169,6 +169,24 @@ METRICS = {
             heading="next %",
             unit=" %",
         ),
+        Metric(
+            name="frechet_distance",
+            label="Fréchet distance",
+            format=".2f",
+            higher_is_better=False,
+            width=8,
+            heading="Fréchet",
+            curve=CurveStyle(color="#0072B2", mark_best=True),
+        ),
+        Metric(
+            name="kernel_distance",
+            label="kernel distance",
+            format=".3f",
+            higher_is_better=False,
+            width=7,
+            heading="kernel",
+            curve=CurveStyle(color="#009E73", marker="s", linestyle="--"),
+        ),
     )
 }
 

@@ -30,9 +30,10 @@ class Validation:
     """Result of a validation.
 
     Attributes:
-        loss: nats per token, without label smoothing.
+        loss: nats per token, without label smoothing; of a GAN, the loss of the discriminator.
         metrics: the other measured metrics, by their names in `training.metrics.METRICS`.
         samples: examples of the model's output.
+        likelihood: True if the loss is in nats, so that metrics such as the perplexity can be computed from it.
         token_statistics: statistics that the model reports about tokens, by name; see `Seq2Seq.token_statistics`.
     """
 
@@ -40,6 +41,7 @@ class Validation:
     metrics: Mapping[str, float] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     token_statistics: Mapping[str, TokenStatistic] = field(default_factory=dict)
+    likelihood: bool = True
 
     def __post_init__(self) -> None:
         assert self.metrics.keys() <= METRICS.keys() - {LOSS.name}, f"add {set(self.metrics)} to the table of metrics"
@@ -58,7 +60,8 @@ class Validation:
         values = {}
         for name, metric in METRICS.items():
             if metric.from_loss is not None:
-                values[name] = metric.from_loss(self.loss)
+                if self.likelihood:
+                    values[name] = metric.from_loss(self.loss)
             elif name in measured:
                 values[name] = measured[name]
         return values
@@ -92,7 +95,13 @@ class Validation:
     def to_json(self) -> dict[str, Any]:
         """Return the validation as JSON values, for a checkpoint."""
         statistics = {name: asdict(statistic) for name, statistic in self.token_statistics.items()}
-        return {LOSS.name: self.loss, **self.metrics, "samples": self.samples, _STATISTICS: statistics}
+        return {
+            LOSS.name: self.loss,
+            **self.metrics,
+            "samples": self.samples,
+            _STATISTICS: statistics,
+            "likelihood": self.likelihood,
+        }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> "Validation":
@@ -103,4 +112,6 @@ class Validation:
             metrics={name: value for name, value in state.items() if name in METRICS and name != LOSS.name},
             samples=tuple(Sample(*sample) for sample in state["samples"]),
             token_statistics={name: TokenStatistic(**values) for name, values in statistics.items()},
+            # Earlier versions had no other losses.
+            likelihood=state.get("likelihood", True),
         )

@@ -12,7 +12,6 @@ import pytest
 
 from dragoman import cli
 from dragoman.cli import choices
-from dragoman.cli.corpus import ACTIONS
 from dragoman.cli.examples import examples_text
 from dragoman.cli.train import Train
 from dragoman.comparison.studies import STUDIES
@@ -77,7 +76,7 @@ def test_presets_of_several_architectures_are_named_once() -> None:
 def test_train_offers_the_architectures_of_its_tasks_only() -> None:
     offered = choices.architectures()
     assert {"transformer", "language", "masked", "classifier", "tagger"} <= set(offered)
-    assert offered == [name for name, entry in ARCHITECTURES.items() if entry.kind != "image-classifier"]
+    assert offered == [name for name, entry in ARCHITECTURES.items() if entry.kind not in ("image-classifier", "gan")]
     with pytest.raises(SettingsError, match="architecture 'vision' is not one of task 'language'"):
         read_text_settings("language", {"architecture": "vision"})
 
@@ -121,7 +120,11 @@ def test_defaults_are_those_of_the_search_settings(verb: list[str]) -> None:
         assert options[name] == defaults[name]
 
 
-HELP = [[], *([name] for name in cli.VERBS), *(["corpus", name] for name in ACTIONS)]
+HELP = [
+    [],
+    *([name] for name in cli.VERBS),
+    *([verb, name] for verb, actions in cli.ACTIONS.items() for name in actions),
+]
 
 
 @pytest.mark.parametrize("arguments", HELP, ids=" ".join)

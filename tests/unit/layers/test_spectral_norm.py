@@ -38,7 +38,7 @@ def test_it_equals_torchs_own_with_the_same_weights() -> None:
     ours = SpectralConvolution(5, 8, 3)
     theirs = nn.Conv2d(5, 8, 3, padding=1)
     theirs.load_state_dict({"weight": ours.weight.detach().clone(), "bias": ours.bias.detach().clone()})  # type: ignore[union-attr]
-    theirs = spectral_norm(theirs, n_power_iterations=200)
+    spectral_norm(theirs, n_power_iterations=200)
     x = torch.randn(2, 5, 6, 6)
     for _ in range(500):
         ours(x)

@@ -6,6 +6,8 @@ from dragoman.errors import SettingsError
 from dragoman.run.tasks.labelled import Classify, Tag
 from dragoman.run.tasks.language import Language
 from dragoman.run.tasks.masked import Masked
+from dragoman.run.tasks.picture_classes import PictureClasses
+from dragoman.run.tasks.picture_generation import PictureGeneration
 from dragoman.run.tasks.task import Task
 from dragoman.run.tasks.translation import Translation
 
@@ -17,6 +19,8 @@ TASKS: Mapping[str, Task] = {
     "masked": Masked(),
     "classify": Classify(),
     "tag": Tag(),
+    "images": PictureGeneration(),
+    "classify-images": PictureClasses(),
 }
 
 

@@ -14,8 +14,22 @@ def build(model: nn.Module, settings: OptimizerSettings, precision: Precision) -
     return Optimizers((adam_without(model, (), settings),))
 
 
-def adam_without(model: nn.Module, excluded: Collection[nn.Parameter], settings: OptimizerSettings) -> Part:
-    """Return Adam for all parameters except `excluded` and those of frozen parts, which have no gradient."""
+def adam_without(
+    model: nn.Module,
+    excluded: Collection[nn.Parameter],
+    settings: OptimizerSettings,
+    name: str = "optimizer",
+    rate: float = 1.0,
+) -> Part:
+    """Return Adam for all parameters except `excluded` and those of frozen parts, which have no gradient.
+
+    Args:
+        model: the model.
+        excluded: parameters that other parts update.
+        settings: settings of Adam.
+        name: see `Part.name`.
+        rate: see `Part.rate`.
+    """
     excluded_ids = set(map(id, excluded))
     adam = torch.optim.AdamW(
         [
@@ -29,4 +43,4 @@ def adam_without(model: nn.Module, excluded: Collection[nn.Parameter], settings:
         weight_decay=settings.weight_decay,
         fused=True,
     )
-    return Part("optimizer", adam, fused=True)
+    return Part(name, adam, rate, fused=True)

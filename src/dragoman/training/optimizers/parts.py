@@ -16,6 +16,10 @@ class OptimizerSettings(Protocol):
         """Return the learning rate of matrices as a multiple of the scheduled learning rate."""
 
     @property
+    def discriminator_rate(self) -> float:
+        """Return the learning rate of a discriminator as a multiple of the scheduled learning rate."""
+
+    @property
     def adam_betas(self) -> tuple[float, float]:
         """Return Adam's β₁ and β₂."""
 

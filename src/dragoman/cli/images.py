@@ -1,0 +1,332 @@
+"""dragoman images train, sample, attention, classify"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import tyro
+from tyro.conf import Positional, arg
+
+from dragoman.cli.choices import one_of, picture_architectures, picture_presets
+from dragoman.cli.examples import Example
+from dragoman.cli.options import (
+    Count,
+    Device,
+    Flag,
+    ModelDirectory,
+    OptionalCount,
+    OptionalFile,
+    OutDirectory,
+    RunFileOptions,
+)
+from dragoman.cli.writing import written_to
+from dragoman.errors import SettingsError
+from dragoman.printing import printable
+
+# Names of the tasks on the command line, and in run files.
+_TASKS = {"generate": "images", "classify": "classify-images"}
+
+Labels = Annotated[tuple[str, ...], arg(name="label", metavar="LABEL", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainImages:
+    """Train a model that makes pictures like those of a folder, or one that gives labels to pictures."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Learn to make pictures like those of a folder, in twenty minutes",
+            "dragoman images train pictures --out models/pictures --minutes 20",
+        ),
+        Example(
+            "Learn to tell apart the subfolders of a folder",
+            "dragoman images train pictures --task classify --out models/classes --minutes 5",
+        ),
+    )
+
+    folder: Annotated[Positional[str], arg(metavar="FOLDER")]
+    """Folder of pictures (PNG, JPEG, GIF, WebP, BMP, TIFF). If it has subfolders, their names are labels."""
+    out: OutDirectory
+    """Model directory to write. Repeat the command to resume an interrupted run."""
+    task: Annotated[str, one_of(_TASKS)] = "generate"
+    """generate: a self-attention GAN, which makes pictures; classify: a model that gives labels to pictures."""
+    model: Annotated[str | None, one_of(picture_architectures()), arg(help_behavior_hint="")] = None
+    """Architecture; sagan to generate, and by default vision (a vision Transformer) to classify."""
+    validation: Annotated[str | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """Folder of pictures to validate on; by default a share of the pictures is held out."""
+    size: OptionalCount = None
+    """Height and width of the pictures, 32 by default; 16, 32, 64 or 128 to generate."""
+    grey: Flag = False
+    """Convert the pictures to grey."""
+    minutes: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
+    """Training time. By default training ends by number of updates."""
+    preset: Annotated[str | None, one_of(picture_presets()), arg(help_behavior_hint="")] = None
+    """Size of the model; mini by default."""
+    run_file: RunFileOptions = RunFileOptions()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the run file, overridden by the options, overridden by --set."""
+        from dragoman.cli.run_file import read_run_file
+        from dragoman.settings import apply_overrides, merge
+
+        options = {"task": _TASKS[self.task], "architecture": self.model, "preset": self.preset}
+        settings = read_run_file(self.run_file.config, options)
+        data = {"size": self.size, "channels": 1 if self.grey else None}
+        settings = merge(settings, {"data": {key: value for key, value in data.items() if value is not None}})
+        if self.minutes is not None:
+            others = {key: value for key, value in settings.get("training", {}).items() if key != "steps"}
+            settings = {**settings, "training": {**others, "minutes": self.minutes}}
+        return apply_overrides(settings, self.run_file.set_)
+
+    def run(self) -> None:
+        """Train, then print the result and the next commands."""
+        from rich.console import Console
+
+        from dragoman.run.summary import end_summary
+        from dragoman.run.tasks.table import task_named
+        from dragoman.run.train import train
+        from dragoman.training.stopping import TrainingStopped
+
+        console, settings = Console(stderr=True, soft_wrap=True), self.settings()
+        try:
+            outcome = train([self.folder], self.out, validation=self.validation, settings=settings, console=console)
+        except TrainingStopped as stopped:
+            console.print(f"{stopped}; the state is saved: repeat the command to resume", highlight=False)
+            sys.exit(128 + stopped.signal_number)
+        print(end_summary(outcome, self.out, task_named(settings["task"])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleImages:
+    """Make pictures with a trained GAN."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Make a grid of pictures", "dragoman images sample models/pictures --out grid.png"),
+        Example(
+            "Show how pictures change from one to another",
+            "dragoman images sample models/pictures --interpolate --out rows.png",
+        ),
+    )
+
+    model: ModelDirectory
+    out: Annotated[Path, arg(metavar="FILE")]
+    """PNG file to write."""
+    count: Count = 64
+    """Number of pictures, or of rows with --interpolate."""
+    columns: Count = 8
+    """Pictures in a row."""
+    label: Labels = ()
+    """Label of the pictures; may be repeated, for one row each. By default all labels in turn."""
+    scale: Count = 2
+    """Side of the square, in pixels of the file, that represents a pixel of a picture."""
+    interpolate: Flag = False
+    """Rows of pictures whose random vectors go from one to another."""
+    seed: Count = 1
+    """Random seed; the same seed gives the same pictures."""
+    device: Device = "auto"
+
+    def run(self) -> None:
+        """Write the grid."""
+        from dragoman.images.picture_generator import PictureGenerator
+        from dragoman.picture_page.grid import picture_grid
+        from dragoman.picture_page.pixels import save_png
+
+        for name, value, least in (("count", self.count, 1), ("columns", self.columns, 2 if self.interpolate else 1)):
+            if value < least:
+                raise SettingsError(f"--{name} must be at least {least}, not {value}")
+        if self.out.suffix != ".png":
+            raise SettingsError(f"{printable(self.out)}: pictures are written as .png only")
+        generator = PictureGenerator.load(self.model, device=self.device)
+        if self.interpolate:
+            labels = _repeated(self.label, self.count, 1)
+            pictures = generator.interpolate(self.count, self.columns, seed=self.seed, labels=labels)
+        else:
+            labels = _repeated(self.label, self.count, self.columns)
+            pictures = generator.sample(self.count, seed=self.seed, labels=labels)
+        with written_to(self.out):
+            save_png(picture_grid(pictures, self.columns, scale=self.scale), self.out)
+        print(printable(self.out))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionImages:
+    """Show where the positions of generated pictures attend, in the generator of a GAN."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Draw the attention of four positions", "dragoman images attention models/pictures --out attention.png"
+        ),
+        Example(
+            "Write a page that shows where any position attends",
+            "dragoman images attention models/pictures --out attention.html",
+        ),
+    )
+
+    model: ModelDirectory
+    out: Annotated[Path, arg(metavar="FILE")]
+    """File to write: page.html, picture.png or picture.svg."""
+    count: Count = 6
+    """Number of pictures."""
+    point: Annotated[tuple[str, ...], arg(metavar="ROW,COLUMN", help_behavior_hint="")] = ()
+    """Position of the feature map whose attention a picture shows, from 0,0 at the top left; may be repeated. Default:
+    four positions around the centre. The page shows any position."""
+    label: Labels = ()
+    """Label of the pictures; may be repeated. By default all labels in turn."""
+    seed: Count = 1
+    """Random seed; the same seed gives the same pictures."""
+    device: Device = "auto"
+
+    def run(self) -> None:
+        """Write the page or the picture."""
+        from dragoman.files import write_atomically
+        from dragoman.images.picture_generator import PictureGenerator
+        from dragoman.picture_page.attention_figure import draw_attention
+        from dragoman.picture_page.data import LayerAttention, PictureAttention
+        from dragoman.picture_page.page import build_picture_page
+
+        form = self.out.suffix.removeprefix(".")
+        if form not in ("html", "png", "svg"):
+            raise SettingsError(f"{printable(self.out)}: choose a name that ends in .html, .png or .svg")
+        if self.count < 1:
+            raise SettingsError(f"--count must be at least 1, not {self.count}")
+        points = [_point(text) for text in self.point]
+        generator = PictureGenerator.load(self.model, device=self.device)
+        labels = _repeated(self.label, self.count, 1)
+        attending = generator.attend(self.count, seed=self.seed, labels=labels)
+        indices = generator.label_indices(self.count, labels).tolist()
+        names = [generator.config.labels[i] for i in indices] if generator.config.labels else None
+        size = attending.weights.shape[1]
+        # [N, h, w, h, w] -> [N, h*w, h*w]
+        weights = attending.weights.reshape(self.count, size * size, size * size)
+        if form == "html":
+            name = f"generator, {size}x{size}"
+            shown = [
+                PictureAttention(
+                    picture=picture,
+                    label=names[i] if names else f"picture {i + 1}",
+                    # [Q, S] -> [1, Q, S]: a single head
+                    layers=(LayerAttention(name=name, weights=of[None], grid=(size, size), key_grid=(size, size)),),
+                )
+                for i, (picture, of) in enumerate(zip(attending.pictures, weights, strict=True))
+            ]
+            data = build_picture_page(shown, title="Where generated pictures attend").encode()
+        else:
+            near, far = size // 4, size - 1 - size // 4
+            points = points or [(near, near), (near, far), (far, near), (far, far)]
+            data = draw_attention(
+                attending.pictures,
+                weights,
+                [points] * self.count,
+                "png" if form == "png" else "svg",
+                grid=(size, size),
+                titles=names,
+            )
+        with written_to(self.out):
+            write_atomically(self.out, data)
+        print(f"{printable(self.out)}: γ = {attending.gamma:.3f}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyImages:
+    """Give labels to pictures; those in subfolders named after the labels are also counted as right or wrong."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (
+        Example("Print the label of each picture of a folder", "dragoman images classify models/classes pictures"),
+        Example(
+            "Draw what the model looks at", "dragoman images classify models/classes pictures --rollout rollout.png"
+        ),
+    )
+
+    model: ModelDirectory
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """Folder of pictures."""
+    rollout: OptionalFile = None
+    """PNG or SVG file: the first pictures with the attention rollout (Abnar and Zuidema, 2020) of the class token."""
+    count: Count = 12
+    """Number of pictures in that file."""
+    skip: Flag = False
+    """Leave out pictures that cannot be read, instead of stopping."""
+    device: Device = "auto"
+
+    def run(self) -> None:
+        """Print the labels, and the share of them that is right."""
+        from dragoman.data.picture_reading import read_pictures
+        from dragoman.files import write_atomically
+        from dragoman.images.picture_classifier import PictureClassifier
+        from dragoman.picture_page.attention_figure import draw_heat_maps
+
+        form = "png" if self.rollout is None else self.rollout.suffix.removeprefix(".")
+        if form not in ("png", "svg"):
+            raise SettingsError(f"{printable(self.rollout)}: choose a name that ends in .png or .svg")
+        classifier = PictureClassifier.load(self.model, device=self.device)
+        pictures = read_pictures(
+            self.folder,
+            classifier.config.image_size,
+            channels=1 if classifier.config.channels == 1 else 3,
+            broken="skip" if self.skip else "refuse",
+            animated="first frame",
+        )
+        if pictures.report.skipped:
+            print(pictures.report.table(), file=sys.stderr)
+        labelled = classifier.classify(pictures.images)
+        for name, (label, probability) in zip(pictures.names, labelled, strict=True):
+            print(f"{printable(name)}\t{printable(label)}\t{probability:.3f}")
+        if pictures.labels is not None and set(pictures.label_names) <= set(classifier.config.labels):
+            references = [pictures.label_names[i] for i in pictures.labels.tolist()]
+            right = sum(label == reference for (label, _), reference in zip(labelled, references, strict=True))
+            print(f"{right:,} of {len(labelled):,} right ({right / len(labelled):.1%})", file=sys.stderr)
+        if self.rollout is not None:
+            shown = slice(0, self.count)
+            data = draw_heat_maps(
+                pictures.images[shown],
+                classifier.rollout(pictures.images[shown]),
+                [label for label, _ in labelled[shown]],
+                [probability for _, probability in labelled[shown]],
+                "png" if form == "png" else "svg",
+            )
+            with written_to(self.rollout):
+                write_atomically(self.rollout, data)
+
+
+def _point(text: str) -> tuple[int, int]:
+    """Return a position given as "ROW,COLUMN".
+
+    Raises:
+        SettingsError: if the text has another form.
+    """
+    row, _, column = text.partition(",")
+    if not (row.strip().isdecimal() and column.strip().isdecimal()):
+        raise SettingsError(f"--point must be ROW,COLUMN, such as 3,7, not {text!r}")
+    return int(row), int(column)
+
+
+def _repeated(labels: tuple[str, ...], count: int, columns: int) -> list[str] | None:
+    """Return a label for each of `count` pictures, one label for each row; None without labels."""
+    return [labels[(i // columns) % len(labels)] for i in range(count)] if labels else None
+
+
+ACTIONS: dict[str, type[TrainImages | SampleImages | AttentionImages | ClassifyImages]] = {
+    "train": TrainImages,
+    "sample": SampleImages,
+    "attention": AttentionImages,
+    "classify": ClassifyImages,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images:
+    """Make pictures with a self-attention GAN, recognise them with a Transformer, and see what both attend to."""
+
+    EXAMPLES: ClassVar[tuple[Example, ...]] = (*TrainImages.EXAMPLES[:1], *SampleImages.EXAMPLES[:1])
+
+    action: (
+        Annotated[TrainImages, tyro.conf.subcommand("train")]
+        | Annotated[SampleImages, tyro.conf.subcommand("sample")]
+        | Annotated[AttentionImages, tyro.conf.subcommand("attention")]
+        | Annotated[ClassifyImages, tyro.conf.subcommand("classify")]
+    )
+
+    def run(self) -> None:
+        """Run the action."""
+        self.action.run()

@@ -1,0 +1,1 @@
+"""Pictures made by a self-attention GAN, and where they attend."""

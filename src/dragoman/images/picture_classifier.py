@@ -1,0 +1,99 @@
+"""`PictureClassifier`: give labels to pictures, and show what a vision Transformer looks at."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.data.picture_batches import to_unit
+from dragoman.device import select_device
+from dragoman.errors import SettingsError
+from dragoman.images.picture_generator import BATCH, Pictures
+from dragoman.inspection.rollout import image_rollout
+from dragoman.models.config import ImageClassifierConfig
+from dragoman.models.description import image_classifier_config, load_description
+from dragoman.models.image_classifier import ImageClassifier
+from dragoman.models.inference import inference
+from dragoman.models.storage import load_image_classifier
+from dragoman.models.vision import VisionTransformer
+
+
+class LabelledPicture(NamedTuple):
+    """The most probable label of a picture.
+
+    Attributes:
+        label: the label.
+        probability: its probability.
+    """
+
+    label: str
+    probability: float
+
+
+class PictureClassifier:
+    """Gives a label to each picture, with one model.
+
+    `PictureClassifier.load` reads a model directory.
+
+    Args:
+        model: the model, which stays on its device; it is in evaluation mode only while it runs.
+        config: settings of the model.
+    """
+
+    def __init__(self, model: ImageClassifier, config: ImageClassifierConfig) -> None:
+        self.model = model
+        self.config = config
+
+    @classmethod
+    def load(cls, directory: Path | str, *, device: str = "auto") -> Self:
+        """Load the classifier of a model directory, as `dragoman images train --task classify` writes it.
+
+        Args:
+            directory: the model directory.
+            device: a torch device ("cpu", "cuda:1"), or "auto": the first GPU if there is one, else the CPU.
+
+        Raises:
+            ModelError: if the directory is not that of a classifier of pictures, or is damaged.
+            SettingsError: if the device is not available.
+        """
+        path = Path(directory)
+        selected = select_device(device)
+        return cls(load_image_classifier(path).to(selected), image_classifier_config(load_description(path), path))
+
+    def classify(self, pictures: Pictures) -> list[LabelledPicture]:
+        """Return the most probable label of each of the pictures [N, H, W, C].
+
+        Raises:
+            CorpusError: the pictures have another size or number of channels than those of the model.
+        """
+        with inference([self.model]):
+            # [B, L] -> [N, L]
+            probabilities = torch.cat([self.model(images).float().softmax(dim=1) for images in self._batches(pictures)])
+        best, labels = probabilities.max(dim=1)
+        names = self.config.labels
+        return [
+            LabelledPicture(names[label], probability)
+            for label, probability in zip(labels.tolist(), best.tolist(), strict=True)
+        ]
+
+    def rollout(self, pictures: Pictures) -> Float[np.ndarray, "N h w"]:
+        """Return how much of the class token comes from each patch of the pictures [N, H, W, C]; see `image_rollout`.
+
+        Raises:
+            SettingsError: if the model has no attention.
+            CorpusError: as in `classify`.
+        """
+        if not isinstance(self.model, VisionTransformer):
+            raise SettingsError("the model has no attention: it is a convolutional network")
+        return np.concatenate([image_rollout(self.model, images) for images in self._batches(pictures)])
+
+    def _batches(self, pictures: Pictures) -> Iterator[Float[Tensor, "B C H W"]]:
+        device = next(self.model.parameters()).device
+        for start in range(0, len(pictures), BATCH):
+            # [B, H, W, C] -> [B, C, H, W]; copied, because torch warns of an array that is only readable
+            images = torch.from_numpy(pictures[start : start + BATCH].copy()).permute(0, 3, 1, 2)
+            yield to_unit(images.to(device))
