@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from dragoman.models.config import ImageClassifierConfig, Seq2SeqConfig, TextModelConfig
+from dragoman.models.config.sagan import SaganConfig
 from dragoman.models.registry import Kind, architectures
 
 
@@ -22,3 +23,4 @@ VARIANTS: dict[str, Seq2SeqConfig] = _variants("seq2seq")
 LANGUAGE_VARIANTS: dict[str, TextModelConfig] = _variants("language")
 ENCODER_VARIANTS: dict[str, TextModelConfig] = _variants("encoder")
 IMAGE_VARIANTS: dict[str, ImageClassifierConfig] = _variants("image-classifier")
+GAN_VARIANTS: dict[str, SaganConfig] = _variants("gan")

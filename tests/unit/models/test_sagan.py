@@ -1,25 +1,27 @@
 """The two networks of the self-attention GAN."""
 
+import random
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from dragoman.errors import SettingsError
+from dragoman.errors import SettingsError, UserError
 from dragoman.layers.map_attention import MapAttention
 from dragoman.layers.spectral_norm import SpectralNorm
 from dragoman.models.config.sagan import SaganConfig
+from dragoman.models.description import ModelDescription
 from dragoman.models.sagan import Sagan, build_sagan
-from dragoman.models.storage import set_weights, weights_of
+from dragoman.models.storage import load_sagan, save_model, set_weights, weights_of
+from tests.support.hostile.config_damage import CONFIG_DAMAGES
+from tests.support.hostile.folder import read_folder, write_folder
+from tests.support.hostile.weights_damage import BODY_DAMAGES, HEADER_DAMAGES, TENSOR_DAMAGES
+from tests.support.variants import GAN_VARIANTS
 
-TINY = SaganConfig(size=16, channels=3, width=8, latent=12, attention=8, labels=("a", "b", "c"))
-VARIANTS = [
-    TINY,
-    replace(TINY, attention=None),
-    replace(TINY, labels=()),
-    replace(TINY, size=32, attention=16, channels=1),
-    replace(TINY, size=64, attention=32, width=16),
-]
+TINY = GAN_VARIANTS["sagan, small"]
+EACH_VARIANT = pytest.mark.parametrize("config", GAN_VARIANTS.values(), ids=GAN_VARIANTS)
 
 
 def build(config: SaganConfig) -> Sagan:
@@ -27,7 +29,7 @@ def build(config: SaganConfig) -> Sagan:
     return build_sagan(config)
 
 
-@pytest.mark.parametrize("config", VARIANTS, ids=SaganConfig.shape)
+@EACH_VARIANT
 def test_pictures_have_the_size_and_the_range_of_the_settings(config: SaganConfig) -> None:
     model = build(config)
     label = torch.arange(5) % config.label_rows
@@ -38,7 +40,7 @@ def test_pictures_have_the_size_and_the_range_of_the_settings(config: SaganConfi
     assert model.discriminator(images, label).shape == (5,)
 
 
-@pytest.mark.parametrize("config", VARIANTS, ids=SaganConfig.shape)
+@EACH_VARIANT
 def test_the_settings_list_every_tensor(config: SaganConfig) -> None:
     listed = {tensor.name: (tensor.shape, tensor.integer) for tensor in config.tensors()}
     actual = {
@@ -48,7 +50,7 @@ def test_the_settings_list_every_tensor(config: SaganConfig) -> None:
     assert listed == actual
 
 
-@pytest.mark.parametrize("config", VARIANTS, ids=SaganConfig.shape)
+@EACH_VARIANT
 def test_every_weight_but_those_behind_gamma_has_a_gradient(config: SaganConfig) -> None:
     model = build(config)
     label = torch.arange(6) % config.label_rows
@@ -111,9 +113,51 @@ def test_every_weight_of_a_map_is_normalised() -> None:
         ({"width": 1 << 40}, "width"),
         ({"attention": 16}, "attention must be the size of a feature map"),
         ({"attention": 4}, "attention must be the size of a feature map"),
-        ({"labels": ("a", "a")}, "different names"),
+        ({"labels": ("a", "a")}, "labels must be different"),
+        ({"labels": ("a\nb",)}, "no line breaks"),
     ],
 )
 def test_settings_that_contradict_each_other(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         replace(TINY, **changes)  # type: ignore[arg-type]
+
+
+def save(directory: Path, config: SaganConfig, model: Sagan) -> Path:
+    directory.mkdir()
+    save_model(directory, ModelDescription(architecture="sagan", model=config, trained_length=1), weights_of(model))
+    return directory
+
+
+@EACH_VARIANT
+def test_a_saved_model_makes_the_same_pictures(config: SaganConfig, tmp_path: Path) -> None:
+    model = build(config).eval()
+    latent, label = torch.randn(3, config.latent), torch.arange(3) % config.label_rows
+    loaded = load_sagan(save(tmp_path / "model", config, model))
+    assert torch.equal(loaded.generator(latent, label), model.generator(latent, label))
+
+
+@pytest.mark.parametrize(
+    "damages",
+    [CONFIG_DAMAGES, HEADER_DAMAGES, TENSOR_DAMAGES, BODY_DAMAGES],
+    ids=["config", "header", "tensors", "body"],
+)
+def test_damaged_directories_are_refused_in_one_line_or_make_pictures(damages: Any, tmp_path: Path) -> None:
+    intact = read_folder(save(tmp_path / "intact", TINY, build(TINY)))
+    messages = []
+    for case in range(60):
+        draw = random.Random(f"sagan {case}")
+        files = dict(intact)
+        recipe = draw.choice(damages)(draw, files)
+        folder = tmp_path / f"case {case}"
+        write_folder(folder, files)
+        try:
+            model = load_sagan(folder)
+            images = model.generator(
+                torch.zeros(2, model.generator.start.in_features), torch.zeros(2, dtype=torch.int64)
+            )
+            assert images.shape[0] == 2, recipe
+        except (UserError, FloatingPointError) as error:
+            messages.append(str(error))
+    assert len(messages) > 20
+    assert max(len(message.splitlines()) for message in messages) == 1
+    assert max(map(len, messages)) < 1000

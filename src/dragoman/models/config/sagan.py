@@ -6,15 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 from dragoman.errors import SettingsError
-from dragoman.models.config.checks import check_size, check_sizes
+from dragoman.models.config.checks import check_labels, check_sizes
 from dragoman.models.shapes import TensorShape, within
 
 # Size of the feature map at which the generator begins and the discriminator ends, and the sizes of pictures.
 SMALLEST_MAP, PICTURE_SIZES = 4, (16, 32, 64, 128)
 # The widest feature maps are wider than those of the size of the picture by this factor.
 WIDEST = 4
-# The largest number of labels.
-MOST_LABELS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +49,7 @@ class SaganConfig:
             raise SettingsError(f"channels must be 1 or 3, not {self.channels}")
         if self.width % 8:
             raise SettingsError(f"width must be a multiple of 8, not {self.width}")
-        check_size("number of labels", len(self.labels), least=0)
-        if len(self.labels) > MOST_LABELS or len(set(self.labels)) < len(self.labels):
-            raise SettingsError(f"labels must be at most {MOST_LABELS:,} different names")
+        check_labels(self.labels, least=0)
         if self.attention is not None and self.attention not in self.map_sizes()[1:-1]:
             sizes = ", ".join(map(str, self.map_sizes()[1:-1]))
             raise SettingsError(f"attention must be the size of a feature map ({sizes}), not {self.attention}")
