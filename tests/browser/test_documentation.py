@@ -88,7 +88,8 @@ def test_the_reference_has_every_verb_and_setting(site: Path) -> None:
         assert re.search(row, settings, re.DOTALL), field.name
     for name, architecture in ARCHITECTURES.items():
         # A classifier and a tagger have the width of the encoder that they are made from.
-        setting = "d_model" if any(field.name == "d_model" for field in fields(architecture.config)) else "dropout"
+        names = {field.name for field in fields(architecture.config)}
+        setting = next(each for each in ("d_model", "dropout", "width") if each in names)
         assert f'id="model-{name}-{setting}"' in settings
 
 

@@ -96,6 +96,8 @@ def check(page: Page, weights: Sequence[float], columns: int) -> None:
 
 def choose(page: Page, label: str, option: str) -> None:
     page.get_by_role("radiogroup", name=label, exact=True).get_by_role("radio", name=option, exact=True).click()
+    # The weights of a layer are unpacked when it is chosen.
+    page.wait_for_selector("#map:not([aria-busy])")
 
 
 def test_pointing_at_a_position_shows_where_it_attends(show: Shower) -> None:

@@ -10,7 +10,8 @@ from tests.support.paths import REPOSITORY
 from tests.support.runs import write_tsv
 from tests.support.scratch import ScratchEnvironment
 
-STATIC = REPOSITORY / "src/dragoman/attention_page/static"
+# Folders of static files, by package.
+STATIC = {name: REPOSITORY / "src/dragoman" / name / "static" for name in ("attention_page", "picture_page")}
 # Files of `static` that are not part of the page that `dragoman attention --out` writes.
 OTHER_PAGES = {"live.js", "report.html"}
 
@@ -68,9 +69,10 @@ def use(scratch: ScratchEnvironment, engine: str) -> str:
 
 def missing_parts(page: str) -> list[str]:
     """Return the names of the checkout's scripts, styles and licences that a page of attention does not contain."""
+    static = STATIC["attention_page"]
     parts = {
-        path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8").strip()
-        for path in STATIC.rglob("*")
+        path.relative_to(static).as_posix(): path.read_text(encoding="utf-8").strip()
+        for path in static.rglob("*")
         if path.is_file() and path.name not in OTHER_PAGES
     }
     # The placeholders of page.html are replaced.

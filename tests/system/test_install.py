@@ -88,7 +88,7 @@ def checked_in(*suffixes: str) -> set[str]:
 
 
 def static_files() -> set[str]:
-    return {f"dragoman/attention_page/static/{name}" for name in files_below(STATIC)}
+    return {f"dragoman/{page}/static/{name}" for page, static in STATIC.items() for name in files_below(static)}
 
 
 def reason_for_torch(scratch: ScratchEnvironment) -> str:

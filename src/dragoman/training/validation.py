@@ -95,13 +95,8 @@ class Validation:
     def to_json(self) -> dict[str, Any]:
         """Return the validation as JSON values, for a checkpoint."""
         statistics = {name: asdict(statistic) for name, statistic in self.token_statistics.items()}
-        return {
-            LOSS.name: self.loss,
-            **self.metrics,
-            "samples": self.samples,
-            _STATISTICS: statistics,
-            "likelihood": self.likelihood,
-        }
+        other = {} if self.likelihood else {"likelihood": False}
+        return {LOSS.name: self.loss, **self.metrics, "samples": self.samples, _STATISTICS: statistics, **other}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> "Validation":
@@ -112,6 +107,5 @@ class Validation:
             metrics={name: value for name, value in state.items() if name in METRICS and name != LOSS.name},
             samples=tuple(Sample(*sample) for sample in state["samples"]),
             token_statistics={name: TokenStatistic(**values) for name, values in statistics.items()},
-            # Earlier versions had no other losses.
             likelihood=state.get("likelihood", True),
         )

@@ -155,6 +155,7 @@ function announce() {
 
 /** Show a layer of a picture, and the controls for its heads. */
 async function openLayer(picture, layer) {
+  map.setAttribute("aria-busy", "true");
   const read = await layerOf(picture, layer);
   // Another one was opened in the meantime.
   if (state.picture !== picture || state.layer !== layer) return;
@@ -179,6 +180,7 @@ async function openLayer(picture, layer) {
     refresh();
   });
   refresh();
+  map.removeAttribute("aria-busy");
 }
 
 function openPicture(picture) {
