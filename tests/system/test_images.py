@@ -11,7 +11,9 @@ import pytest
 from PIL import Image
 from safetensors.torch import load_file
 
+from dragoman.cli import read_arguments
 from dragoman.cli import run as command
+from dragoman.cli.images import Images, TrainImages
 from dragoman.data.picture_batches import PictureBatch
 from dragoman.errors import UserError
 from dragoman.images.picture_classifier import PictureClassifier
@@ -198,6 +200,31 @@ def test_mistakes_are_reported(
     names = {"GAN": str(gan), "CLASSIFIER": str(classifier), "FOLDER": str(folder)}
     assert command([names.get(argument, argument) for argument in arguments]) == 2
     assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("table", ["training", "data", "model"])
+def test_a_run_file_without_tables_is_reported(
+    table: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.toml").write_text(f"{table} = 3\n")
+    options = ["--config", str(tmp_path / "run.toml"), "--minutes", "1", "--size", "16"]
+    assert command(["images", "train", str(folder), "--out", str(tmp_path / "out"), *options]) == 2
+    message = capfd.readouterr().err
+    assert table in message
+    assert "table of settings" in message
+
+
+def test_options_of_training_take_precedence_over_the_run_file(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[training]\nsteps = 3\nseed = 5\n[data]\nsize = 64\nchannels = 3\n")
+    options = ["--config", str(tmp_path / "run.toml"), "--minutes", "2", "--size", "16", "--grey"]
+    verb = read_arguments(["images", "train", "x", "--out", "y", "--task", "classify", *options])
+    assert isinstance(verb, Images)
+    assert isinstance(verb.action, TrainImages)
+    assert verb.action.settings() == {
+        "task": "classify-images",
+        "training": {"seed": 5, "minutes": 2.0},
+        "data": {"size": 16, "channels": 1},
+    }
 
 
 @pytest.mark.parametrize(

@@ -67,34 +67,23 @@ class TrainImages:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the run file, overridden by the options, overridden by --set."""
-        from dragoman.cli.run_file import read_run_file
+        from dragoman.cli.run_file import read_run_file, with_minutes
         from dragoman.settings import apply_overrides, merge
 
         options = {"task": _TASKS[self.task], "architecture": self.model, "preset": self.preset}
         settings = read_run_file(self.run_file.config, options)
         data = {"size": self.size, "channels": 1 if self.grey else None}
-        settings = merge(settings, {"data": {key: value for key, value in data.items() if value is not None}})
-        if self.minutes is not None:
-            others = {key: value for key, value in settings.get("training", {}).items() if key != "steps"}
-            settings = {**settings, "training": {**others, "minutes": self.minutes}}
-        return apply_overrides(settings, self.run_file.set_)
+        given = {key: value for key, value in data.items() if value is not None}
+        # A value that is not a table is reported when the settings are read.
+        if given and isinstance(settings.get("data", {}), dict):
+            settings = merge(settings, {"data": given})
+        return apply_overrides(with_minutes(settings, self.minutes), self.run_file.set_)
 
     def run(self) -> None:
         """Train, then print the result and the next commands."""
-        from rich.console import Console
+        from dragoman.cli.training import train_and_report
 
-        from dragoman.run.summary import end_summary
-        from dragoman.run.tasks.table import task_named
-        from dragoman.run.train import train
-        from dragoman.training.stopping import TrainingStopped
-
-        console, settings = Console(stderr=True, soft_wrap=True), self.settings()
-        try:
-            outcome = train([self.folder], self.out, validation=self.validation, settings=settings, console=console)
-        except TrainingStopped as stopped:
-            console.print(f"{stopped}; the state is saved: repeat the command to resume", highlight=False)
-            sys.exit(128 + stopped.signal_number)
-        print(end_summary(outcome, self.out, task_named(settings["task"])))
+        train_and_report([self.folder], self.out, self.validation, self.settings())
 
 
 @dataclass(frozen=True, kw_only=True)

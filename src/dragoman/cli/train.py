@@ -1,6 +1,5 @@
 """dragoman train"""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -50,7 +49,7 @@ class Train:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the run file, overridden by the options, overridden by --set."""
-        from dragoman.cli.run_file import read_run_file
+        from dragoman.cli.run_file import read_run_file, with_minutes
         from dragoman.settings import apply_overrides
 
         options = {
@@ -62,28 +61,10 @@ class Train:
             "target_language": self.language.target_language,
         }
         settings = read_run_file(self.run_file.config, options)
-        training = settings.get("training", {})
-        # A value that is not a table is reported when the settings are read.
-        if self.minutes is not None and isinstance(training, dict):
-            others = {key: value for key, value in training.items() if key != "steps"}
-            settings = {**settings, "training": {**others, "minutes": self.minutes}}
-        return apply_overrides(settings, self.run_file.set_)
+        return apply_overrides(with_minutes(settings, self.minutes), self.run_file.set_)
 
     def run(self) -> None:
         """Train, then print the result and the next commands."""
-        from rich.console import Console
+        from dragoman.cli.training import train_and_report
 
-        from dragoman.run.summary import end_summary
-        from dragoman.run.tasks.table import DEFAULT_TASK, task_named
-        from dragoman.run.train import train
-        from dragoman.training.stopping import TrainingStopped
-
-        console = Console(stderr=True, soft_wrap=True)
-        settings = self.settings()
-        task = task_named(settings.get("task", DEFAULT_TASK))
-        try:
-            outcome = train(self.corpora, self.out, validation=self.validation, settings=settings, console=console)
-        except TrainingStopped as stopped:
-            console.print(f"{stopped}; the state is saved: repeat the command to resume", highlight=False)
-            sys.exit(128 + stopped.signal_number)
-        print(end_summary(outcome, self.out, task))
+        train_and_report(self.corpora, self.out, self.validation, self.settings())
