@@ -39,6 +39,7 @@ CLASSES: dict[str, Any] = {
     "preset": "tiny",
     "data": {"size": 16, "channels": 1},
     "batching": {"pictures": 16},
+    "schedule": {"peak_learning_rate": 0.003},
     "training": {"steps": 150, "validations": 1, "precision": "fp32"},
 }
 
@@ -60,15 +61,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gan(folder: Path) -> Path:
-    train([str(folder)], folder.parent / "gan", settings=GAN)
-    return folder.parent / "gan"
+def gan(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("models") / "gan"
+    train([str(folder)], out, settings=GAN)
+    return out
 
 
 @pytest.fixture(scope="module")
-def classifier(folder: Path) -> Path:
-    train([str(folder)], folder.parent / "classifier", settings=CLASSES)
-    return folder.parent / "classifier"
+def classifier(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("models") / "classifier"
+    train([str(folder)], out, settings=CLASSES)
+    return out
 
 
 def size_of(path: Path) -> tuple[int, int]:

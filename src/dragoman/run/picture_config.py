@@ -202,7 +202,7 @@ class UserPictureSettings:
             architecture=DEFAULT_ARCHITECTURES[self.task],
             preset="mini",
             augmentations=("translation",),
-            schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.003),
+            schedule=ScheduleConfig(kind="linear", warmup=0.1, peak_learning_rate=0.001),
             training=self._budget(TrainingConfig(minutes=1, best_by="accuracy", validations=5), pictures),
         )
 
