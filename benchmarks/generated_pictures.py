@@ -16,18 +16,16 @@ import json
 import platform
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from dragoman import __version__
 from dragoman.data.picture_reading import PictureSet, read_pictures
 from dragoman.evaluation.nearest_neighbours import copying_test, nearest_neighbours
 from dragoman.evaluation.picture_scores import score_pictures
+from dragoman.images.picture_classifier import PictureClassifier
 from dragoman.images.picture_generator import PictureGenerator
-from dragoman.models.storage import load_image_classifier
 from dragoman.picture_page.grid import neighbour_grid
 from dragoman.picture_page.pixels import save_png
-from dragoman.run.picture_judge import Judge
 
 
 def main() -> None:
@@ -40,7 +38,7 @@ def main() -> None:
     parser.add_argument("--neighbours", type=Path, help="PNG file")
     arguments = parser.parse_args()
     generator = PictureGenerator.load(arguments.model, device="cpu")
-    judge = Judge(load_image_classifier(arguments.model / "run" / "judge"))
+    judge = PictureClassifier.load(arguments.model / "run" / "judge", device="cpu")
 
     def read(folder: Path) -> PictureSet:
         return read_pictures(
@@ -57,9 +55,7 @@ def main() -> None:
     pixels = [images.reshape(len(images), -1) for images in (generated, test.images, training.images)]
     copying = copying_test(pixels[0], pixels[1], pixels[2])
     name = "the classifier of the training pictures"
-    scores = score_pictures(
-        judge.features(np.asarray(test.images)), judge.features(generated), features=name, copying=copying
-    )
+    scores = score_pictures(judge.features(test.images), judge.features(generated), features=name, copying=copying)
     print(scores.table())
     if arguments.neighbours is not None:
         indices, distances = nearest_neighbours(pixels[0][:10], pixels[2], 5)

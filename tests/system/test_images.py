@@ -266,6 +266,16 @@ def test_a_broken_picture_is_named_and_nothing_is_left(folder: Path, tmp_path: P
     assert PictureGenerator.load(tmp_path / "out", device="cpu").config.labels == ()
 
 
+def test_pictures_with_a_single_label_are_judged_by_their_rotations(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "pictures" / "only").mkdir(parents=True)
+    for path in (folder / "top").iterdir():
+        (tmp_path / "pictures" / "only" / path.name).write_bytes(path.read_bytes())
+    train([str(tmp_path / "pictures")], tmp_path / "out", settings=merge(GAN, {"training": {"steps": 1}}))
+    assert PictureGenerator.load(tmp_path / "out", device="cpu").config.labels == ("only",)
+    judge = PictureClassifier.load(tmp_path / "out/run/judge", device="cpu")
+    assert judge.config.labels == ("0", "90", "180", "270")
+
+
 def test_classifiers_need_two_labels(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="at least two subfolders"):
         train([str(folder / "top")], tmp_path / "out", settings=CLASSES)

@@ -87,6 +87,12 @@ def picture_batch(
     return PictureBatch(images=torch.from_numpy(images), labels=labels)
 
 
+def batches_in_order(pictures: PictureSet, size: int) -> Iterator[PictureBatch]:
+    """Yield all pictures in their order, in batches of at most `size`."""
+    for start in range(0, len(pictures), size):
+        yield picture_batch(pictures, np.arange(start, min(start + size, len(pictures))))
+
+
 @dataclass(frozen=True, kw_only=True)
 class PictureStream:
     """Endless stream of batches of equal size; its batches depend only on the seed and the cursor.

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from dragoman.data.picture_batches import to_unit
@@ -79,6 +79,17 @@ class PictureClassifier:
             LabelledPicture(names[label], probability)
             for label, probability in zip(labels.tolist(), best.tolist(), strict=True)
         ]
+
+    def features(self, pictures: Pictures) -> Float64[np.ndarray, "N F"]:
+        """Return the features from which the labels of the pictures [N, H, W, C] are predicted.
+
+        Raises:
+            CorpusError: as in `classify`.
+        """
+        with inference([self.model]):
+            # [B, F] -> [N, F]
+            features = torch.cat([self.model.features(images) for images in self._batches(pictures)])
+        return features.double().cpu().numpy()
 
     def rollout(self, pictures: Pictures) -> Float[np.ndarray, "N h w"]:
         """Return how much of the class token comes from each patch of the pictures [N, H, W, C]; see `image_rollout`.

@@ -45,9 +45,9 @@ class CommonConfig(ABC):
         """Largest number of tokens in a batch; of pictures, their number."""
 
     @property
-    def batch_text(self) -> str:
-        """Size of a batch, in words."""
-        return f"{self.batch_tokens:,} tokens"
+    def unit(self) -> str:
+        """What the size of a batch counts."""
+        return "tokens"
 
 
 def read_model_settings(architecture: str, settings: Mapping[str, Any]) -> PartialSettings[ModelConfig]:

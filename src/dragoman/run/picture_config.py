@@ -121,9 +121,9 @@ class PictureRunConfig(CommonConfig):
         return self.batching.pictures
 
     @property
-    def batch_text(self) -> str:
-        """See `CommonConfig.batch_text`."""
-        return f"{self.batching.pictures:,} pictures"
+    def unit(self) -> str:
+        """See `CommonConfig.unit`."""
+        return "pictures"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ def start_summary(plan: Plan, task: Task, parameters: int, device: torch.device,
         f"{config.architecture}, {printable(config.origin)}: {model.shape()}, dropout {model.dropout:g}, "
         f"{vocabulary}, {parameters / 1e6:.1f} M parameters\n"
         f"{device.type} ({torch.get_num_threads()} threads) in {precision}, batches of "
-        f"{config.batch_text}, for {budget}"
+        f"{config.batch_tokens:,} {config.unit}, for {budget}"
     )
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from dragoman.data.picture_batches import batches_in_order
 from dragoman.device import Precision
 from dragoman.errors import CorpusError
 from dragoman.evaluation.classification import Classification
 from dragoman.models.image_classifier import ImageClassifier
 from dragoman.run.picture_config import CLASSIFY
-from dragoman.run.picture_judge import batches_in_order
 from dragoman.run.tasks.pictures import Pictures, PreparedPictures
 from dragoman.training.picture_class_objective import PictureClassObjective, predicted_classes
 from dragoman.training.validation import Sample, Validation

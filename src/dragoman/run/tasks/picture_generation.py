@@ -1,9 +1,10 @@
 """The task images: a self-attention GAN is trained to make pictures like those of a folder."""
 
+from dragoman.data.picture_batches import batches_in_order
 from dragoman.device import Precision
 from dragoman.models.config.sagan import SaganConfig
 from dragoman.run.picture_config import GENERATE, GanRunConfig
-from dragoman.run.picture_judge import Judge, batches_in_order
+from dragoman.run.picture_judge import open_judge
 from dragoman.run.picture_validator import METRICS, PictureValidator
 from dragoman.run.tasks.pictures import Pictures, PreparedPictures
 from dragoman.training.adversarial_objective import AdversarialLosses, AdversarialObjective, mean_discriminator_loss
@@ -23,7 +24,7 @@ class PictureGeneration(Pictures):
         assert isinstance(config, GanRunConfig)
         assert isinstance(model, SaganConfig)
         training, validation = pictures.training, pictures.validation
-        judge = Judge.open(pictures.run / "judge", training, validation, config.judging.judge_steps, precision)
+        judge = open_judge(pictures.run / "judge", training, validation, config.judging.judge_steps, precision)
         losses = AdversarialLosses(latent=model.latent)
         validator = PictureValidator(
             model,
