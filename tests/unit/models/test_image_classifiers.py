@@ -197,7 +197,7 @@ def test_positions_of_patches_are_used() -> None:
             assert same == (positions == "none"), variant
 
 
-def test_initial_embeddings_are_as_large_as_pixels() -> None:
+def test_initial_embeddings_are_as_large_as_pixels_and_positions_half_as_large() -> None:
     config = image_preset("base", ("a",), image_size=64)
     model = build_image_classifier(config)
     assert isinstance(model, VisionTransformer)
@@ -205,7 +205,11 @@ def test_initial_embeddings_are_as_large_as_pixels() -> None:
     assert float(model.embedding.patches(images).detach().std()) == pytest.approx(1, rel=0.1)
     assert not model.embedding.class_token.any()
     assert model.embedding.positions is not None
-    assert float(model.embedding.positions.embedding.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
+    assert float(model.embedding.positions.embedding.weight.detach().std()) == pytest.approx(0.5, rel=0.1)
+    weights = dict(model.named_parameters())
+    inner = weights["encoder.layers.0.feed_forward.inner.weight"].detach()
+    assert float(inner.std()) == pytest.approx(math.sqrt(2 / (768 + 3072)), rel=0.02)
+    assert not weights["encoder.layers.0.feed_forward.inner.bias"].any()
 
 
 def test_autocast_sets_the_type_of_the_states() -> None:
