@@ -1,6 +1,9 @@
 """Models of pictures: training, resuming, making pictures, giving labels, showing attention."""
 
+import io
 import json
+import re
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 from safetensors.torch import load_file
 
 from dragoman.cli import read_arguments
 from dragoman.cli import run as command
-from dragoman.cli.images import Images, TrainImages
+from dragoman.cli.images import Images
+from dragoman.cli.images_evaluate import EvaluateImages
+from dragoman.cli.images_train import TrainImages
 from dragoman.data.picture_batches import PictureBatch
 from dragoman.errors import UserError
 from dragoman.images.picture_classifier import PictureClassifier
@@ -24,6 +30,7 @@ from dragoman.run import train
 from dragoman.settings import merge
 from dragoman.training.loop import Trainer
 from dragoman.training.stopping import TrainingStopped
+from tests.support.digit_wheels import publish_digits
 from tests.support.runs import train_with
 
 GAN: dict[str, Any] = {
@@ -47,10 +54,13 @@ CLASSES: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of pictures: squares that are dark at the top, and squares that are dark at the left."""
-    folder = tmp_path_factory.mktemp("pictures")
-    draw = np.random.default_rng(1)
+    return made_folder(tmp_path_factory.mktemp("made") / "pictures", seed=1)
+
+
+def made_folder(folder: Path, seed: int) -> Path:
+    draw = np.random.default_rng(seed)
     for label in ("left", "top"):
-        (folder / label).mkdir()
+        (folder / label).mkdir(parents=True)
         for number in range(60):
             picture = draw.integers(150, 256, (16, 16), dtype=np.uint8)
             picture[:6] //= 4
@@ -86,6 +96,37 @@ def test_a_run_writes_a_model_directory_with_metrics_and_samples(gan: Path) -> N
     assert set(metrics) == {"loss", "frechet_distance", "kernel_distance", "pictures"}
     assert size_of(gan / "run/samples/latest.png")[0] > 8 * 16
     assert "dragoman images sample" in (gan / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (GAN, "sagan, preset tiny: 16x16 grey, width 8, latent 16, attention at 8x8, 2 labels, dropout 0, "),
+        (CLASSES, "images of 16 x 16 in patches of 4 x 4, 2 labels, dropout 0.1, "),
+        (merge(GAN, {"data": {"use_labels": False}}), "attention at 8x8, no labels, dropout 0, "),
+    ],
+)
+def test_the_lines_before_training_count_pictures_and_name_the_labels_once(
+    settings: dict[str, Any], line: str, folder: Path, tmp_path: Path
+) -> None:
+    text = io.StringIO()
+    settings = merge(settings, {"training": {"steps": 1, "validations": 1}})
+    train([str(folder)], tmp_path / "out", settings=settings, console=Console(file=text, width=1000))
+    corpus, model, batches = text.getvalue().splitlines()[:3]
+    assert corpus == "111 pictures to train on, 9 to validate on"
+    assert line in model
+    assert model.count("labels") == 1
+    assert f"batches of {settings['batching']['pictures']} pictures, for 1 updates" in batches
+
+
+def test_the_progress_line_shows_pictures_per_second(folder: Path, tmp_path: Path) -> None:
+    text = io.StringIO()
+    settings = merge(CLASSES, {"training": {"steps": 20}})
+    train(
+        [str(folder)], tmp_path / "out", settings=settings, console=Console(file=text, width=200, force_terminal=True)
+    )
+    assert re.search(r"update \d+  loss [\d.]+  [\d,]+ pictures/s", text.getvalue())
+    assert "tokens" not in text.getvalue()
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
@@ -193,16 +234,167 @@ def test_pictures_and_pages_are_written(
         (["images", "attention", "GAN", "--out", "x.png", "--point", "a"], "ROW,COLUMN"),
         (["images", "attention", "GAN", "--out", "x.png", "--point", "9,9"], "outside the grid"),
         (["images", "classify", "GAN", "FOLDER"], "not a classifier of images"),
+        (["images", "evaluate", "GAN", "FOLDER", "--confusion", "x.png"], "--confusion: not available for a GAN"),
+        (["images", "evaluate", "GAN", "FOLDER", "--neighbours", "x.png"], "--neighbours requires --training"),
+        (
+            ["images", "evaluate", "GAN", "FOLDER", "--training", "FOLDER", "--neighbours", "x.jpg"],
+            "written as .png only",
+        ),
+        (["images", "evaluate", "GAN", "FOLDER", "--pictures", "3"], "at least 4 pictures must be generated"),
+        (["images", "evaluate", "GAN", "FOLDER", "--judge", "GAN"], "not a classifier of images"),
+        (
+            ["images", "evaluate", "CLASSIFIER", "FOLDER", "--seed", "2", "--training", "FOLDER"],
+            "--seed, --training: not available for a classifier of pictures",
+        ),
+        (["images", "evaluate", "CLASSIFIER", "FOLDER", "--confusion", "x.jpg"], "must end with .png or .svg"),
+        (["images", "evaluate", "CLASSIFIER", "FOLDER/top"], "must be in subfolders named after their labels"),
+        (["images", "train", "nowhere", "--out", "x"], "no such folder, and no corpus of pictures of this name"),
+        (["images", "train", "home-assistant", "--out", "x"], "one of digits, mnist-5k, emoji"),
+        (["images", "train", "digits", "--out", "x", "--set", "data.size=17"], "size must be one of 16"),
         (["translate", "GAN", "x"], "makes pictures"),
         (["embed", "GAN", "x", "--out", "x.npy"], "makes pictures"),
     ],
 )
 def test_mistakes_are_reported(
-    arguments: list[str], message: str, gan: Path, classifier: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    gan: Path,
+    classifier: Path,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    names = {"GAN": str(gan), "CLASSIFIER": str(classifier), "FOLDER": str(folder)}
+    names = {"GAN": str(gan), "CLASSIFIER": str(classifier), "FOLDER": str(folder), "FOLDER/top": str(folder / "top")}
+    monkeypatch.chdir(tmp_path)
     assert command([names.get(argument, argument) for argument in arguments]) == 2
     assert message in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gan_is_evaluated_by_the_features_of_its_judge(
+    gan: Path, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    evaluate = ["images", "evaluate", str(gan), str(folder), "--pictures", "30"]
+    assert command(evaluate) == 0
+    table = capfd.readouterr().out
+    for score in ("Fréchet distance", "kernel distance", "precision of the set", "recall of the set"):
+        assert score in table
+    assert f"features: the classifier {gan}/run/judge" in table
+    assert "not with published Fréchet distances (FID)" in table
+    assert "training pictures" not in table
+    neighbours = tmp_path / "neighbours.png"
+    few = tmp_path / "few"
+    few.mkdir()
+    for number in range(8):
+        shutil.copy(folder / "top" / f"{number}.png", few)
+    assert command(["images", "evaluate", str(gan), str(few), "--pictures", "4"]) == 0
+    assert "8 real and 4 generated pictures" in capfd.readouterr().out
+    (few / "0.png").unlink()
+    assert command(["images", "evaluate", str(gan), str(few)]) == 2
+    assert "at least 8 real pictures are needed, for two halves; there are 7" in capfd.readouterr().err
+    copies = ["--training", str(folder), "--neighbours", str(neighbours)]
+    # The test pictures are the training pictures here: the test of copies refuses them.
+    assert command([*evaluate, *copies]) == 2
+    assert "hold out other pictures" in capfd.readouterr().err
+    copies[1] = str(made_folder(tmp_path / "training", seed=2))
+    assert command([*evaluate, *copies, "--json"]) == 0
+    scores = json.loads(capfd.readouterr().out)
+    assert next(iter(scores)) == "ratio"
+    assert scores["ratio"] == scores["frechet"]["generated_half"] / scores["frechet"]["real_half"]
+    assert (scores["real_pictures"], scores["generated_pictures"]) == (120, 30)
+    assert scores["copying"]["training"] == 120
+    # Ten rows of a generated picture and five neighbours.
+    width, height = size_of(neighbours)
+    assert width > 6 * 32
+    assert height > 10 * 32
+
+
+def test_the_judge_is_another_classifier_of_such_pictures(
+    gan: Path, classifier: Path, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    alone = tmp_path / "gan"
+    shutil.copytree(gan, alone, ignore=shutil.ignore_patterns("run"))
+    evaluate = ["images", "evaluate", str(alone), str(folder), "--pictures", "30"]
+    assert command(evaluate) == 2
+    message = capfd.readouterr().err
+    assert "has no run/judge" in message
+    assert "--judge MODEL" in message
+    assert command([*evaluate, "--judge", str(classifier)]) == 0
+    assert f"features: the classifier {classifier} (" in capfd.readouterr().out
+    settings = merge(CLASSES, {"data": {"channels": 3}, "training": {"steps": 1}})
+    train([str(folder)], tmp_path / "colour", settings=settings)
+    assert command([*evaluate, "--judge", str(tmp_path / "colour")]) == 2
+    message = capfd.readouterr().err
+    assert "16x16 with 1 channels" in message
+    assert "16x16 with 3 channels" in message
+
+
+def test_a_classifier_is_evaluated(
+    classifier: Path, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # One picture of each label has the other label.
+    mixed = tmp_path / "mixed"
+    shutil.copytree(folder, mixed)
+    (mixed / "top" / "0.png").rename(mixed / "left" / "turned.png")
+    (mixed / "left" / "0.png").rename(mixed / "top" / "turned.png")
+    picture = tmp_path / "confusion.png"
+    assert command(["images", "evaluate", str(classifier), str(mixed), "--confusion", str(picture)]) == 0
+    table = capfd.readouterr().out
+    assert re.search(r"accuracy +98\.3 %  \(95 % interval: 94\.1 to 99\.5\)", table)
+    assert f"on 120 labels of 120 pictures of {mixed}" in table
+    assert "1  left  top" in table
+    assert min(size_of(picture)) > 100
+    (mixed / "left" / "broken.png").write_bytes(b"not a picture")
+    assert command(["images", "evaluate", str(classifier), str(mixed)]) == 2
+    assert "broken.png" in capfd.readouterr().err
+    assert command(["images", "evaluate", str(classifier), str(mixed), "--skip", "--json"]) == 0
+    output, messages = capfd.readouterr()
+    assert "1 skipped" in messages
+    result = json.loads(output)
+    assert result["accuracy"] == result["macro_f1"] == pytest.approx(118 / 120)
+    assert result["accuracy_interval"] == pytest.approx([0.9412, 0.9954], abs=1e-4)
+    assert (result["pictures"], result["labels"]["top"]["support"]) == (120, 60)
+
+
+def test_models_of_texts_are_not_evaluated_on_pictures(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("a b c\n" * 50)
+    settings = {
+        "task": "language",
+        "preset": "nano",
+        "tokenizer": {"kind": "byte"},
+        "training": {"steps": 1, "validations": 1},
+    }
+    train([str(tmp_path / "x.txt")], tmp_path / "text", settings=settings)
+    with pytest.raises(UserError, match="not a model of pictures: use dragoman evaluate"):
+        EvaluateImages(model=tmp_path / "text", test=folder).run()
+
+
+def test_a_corpus_is_fetched_by_its_name_and_the_same_command_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    requested = publish_digits(tmp_path / "digits-9.1.whl", 60, monkeypatch)
+    arguments = ["images", "train", "digits", "--task", "classify", "--out", "model", "--size", "8", "--grey"]
+    arguments += ["--preset", "tiny", "--set", "training.steps=1", "--set", "batching.pictures=8"]
+    assert command(arguments) == 0
+    messages = capfd.readouterr().err
+    counts = {part: len(list(Path("corpora/digits", part).rglob("*.png"))) for part in ("train", "valid")}
+    assert f"corpora/digits: train/ {counts['train']} pictures" in messages
+    assert f"{counts['train']} pictures to train on, {counts['valid']} to validate on" in messages
+    request = json.loads((tmp_path / "model/run/run.json").read_text())["request"]
+    assert (request["corpora"], request["validation"]) == (["corpora/digits/train"], "corpora/digits/valid")
+    assert command(arguments) == 0
+    assert "resuming the run in model" in capfd.readouterr().err
+    # Another validation set, and a folder of the name of a corpus.
+    other = ["--validation", "corpora/digits/test"]
+    assert command([*arguments[:5], "--out", "other", *arguments[7:], *other]) == 0
+    request = json.loads((tmp_path / "other/run/run.json").read_text())["request"]
+    assert request["validation"] == "corpora/digits/test"
+    shutil.copytree("corpora/digits/train", "digits")
+    assert command([*arguments[:5], "--out", "folder", *arguments[7:]]) == 0
+    assert requested == ["scikit-learn"]
+    assert json.loads((tmp_path / "folder/run/run.json").read_text())["request"]["corpora"] == ["digits"]
 
 
 @pytest.mark.parametrize("table", ["training", "data", "model"])

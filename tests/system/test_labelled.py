@@ -85,7 +85,11 @@ def test_labels_are_learned_from_an_encoder_and_evaluated(
     assert 100 * shown["macro_f1"] == pytest.approx(best["macro_f1"])
     assert picture.exists()
     assert run(["evaluate", str(out), test, "--output", str(tmp_path / "labels")]) == 0
-    assert "macro F1" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "macro F1" in table
+    assert "200 texts of" in table
+    # The labels of texts are independent, the tags of a sentence are not.
+    assert ("95 % interval" in table) == ("accuracy_interval" in shown) == (suffix == "tsv")
     assert len((tmp_path / "labels").read_text().splitlines()) == 200
     assert run(["evaluate", str(out), test, "--beam", "3"]) == 2
 

@@ -2,15 +2,14 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import tyro
 from tyro.conf import Positional, arg
 
 from dragoman.cli.examples import Example
+from dragoman.cli.fetching import CORPORA, described, with_status
 from dragoman.cli.options import CorpusNames, OptionalCount, OutDirectory
-from dragoman.printing import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,29 +50,24 @@ class Fetch:
     """Languages, such as en-de, of a corpus with several languages."""
     pairs: OptionalCount = None
     """Number of training pairs to generate (copy, reverse, addition)."""
-    out: OutDirectory = Path("corpora")
+    out: OutDirectory = CORPORA
     """Directory in which NAME/ or NAME/SOURCE-TARGET/ is written."""
 
     def run(self) -> None:
         """Fetch the corpus unless the directory already has it."""
-        from rich.console import Console
-
-        from dragoman.corpora import CorpusFiles, PictureFiles, fetch, fetch_pictures, source_named
+        from dragoman.corpora import fetch, fetch_pictures, source_named
         from dragoman.errors import SettingsError
 
-        files: CorpusFiles | PictureFiles
-        # The status line is shown on a terminal only.
-        with Console(stderr=True).status("") as status:
-            if source_named(self.name).kind == "pictures":
-                if self.pair is not None or self.pairs is not None:
-                    raise SettingsError(f"{self.name} consists of pictures; remove --pair and --pairs")
-                files = fetch_pictures(self.name, self.out, on_progress=status.update)
-                parts = [f"{part}/ {count:,} pictures" for part, count in files.pictures.items()]
-            else:
-                files = fetch(self.name, self.out, pair=self.pair, training_pairs=self.pairs, on_progress=status.update)
-                parts = [f"{part}.tsv {count:,} pairs" for part, count in files.pairs.items()]
-        there = " (already there)" if files.already_there else ""
-        print(f"{printable(files.directory)}: {', '.join(parts)}{there}")
+        if source_named(self.name).kind == "pictures":
+            if self.pair is not None or self.pairs is not None:
+                raise SettingsError(f"{self.name} consists of pictures; remove --pair and --pairs")
+            print(described(with_status(lambda report: fetch_pictures(self.name, self.out, on_progress=report))))
+        else:
+            pair, pairs = self.pair, self.pairs
+            files = with_status(
+                lambda report: fetch(self.name, self.out, pair=pair, training_pairs=pairs, on_progress=report)
+            )
+            print(described(files))
 
 
 @dataclass(frozen=True, kw_only=True)

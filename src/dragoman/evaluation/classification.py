@@ -1,11 +1,14 @@
 """Measures of classification and of tagging: accuracy, F1, confusion, and F1 of spans. Strings and numbers only."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+# 95 % of a normal distribution are within this number of standard deviations of its mean.
+NORMAL_95 = 1.959964
 # Largest number of labels of which the confusion is drawn with their names.
 MOST_NAMES = 60
 
@@ -69,6 +72,19 @@ class Classification:
     def accuracy(self) -> float:
         """Share of the outputs that equal their references."""
         return sum(count for (reference, output), count in self.counts.items() if reference == output) / self.total
+
+    def accuracy_interval(self) -> tuple[float, float]:
+        """Return the ends of the 95 % interval of the accuracy (Wilson, 1927), for outputs that are independent.
+
+        Example:
+            >>> low, high = Classification.of(["a"] * 10, ["a"] * 10).accuracy_interval()
+            >>> round(low, 3), round(high, 3)
+            (0.722, 1.0)
+        """
+        n, accuracy, z2 = self.total, self.accuracy, NORMAL_95**2
+        centre = (accuracy + z2 / (2 * n)) / (1 + z2 / n)
+        half = NORMAL_95 / (1 + z2 / n) * math.sqrt(accuracy * (1 - accuracy) / n + z2 / (4 * n * n))
+        return max(0.0, centre - half), min(1.0, centre + half)
 
     @property
     def macro_f1(self) -> float:

@@ -77,9 +77,17 @@ class PictureScores:
     seed: int
     copying: CopyingTest | None = None
 
+    @property
+    def ratio(self) -> float | None:
+        """Fréchet distance of generated pictures divided by that of real ones, both by half of the real pictures.
+
+        1 for a perfect generator; None if the real halves are equal.
+        """
+        return self.frechet.generated_half / self.frechet.real_half if self.frechet.real_half else None
+
     def to_json(self) -> dict[str, object]:
-        """Return plain values for json.dump."""
-        return asdict(self)
+        """Return plain values for json.dump; the first is `ratio`."""
+        return {"ratio": self.ratio, **asdict(self)}
 
     def table(self) -> str:
         """Return a plain-text table with a row for each score, followed by how they were computed."""

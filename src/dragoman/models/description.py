@@ -34,8 +34,8 @@ FORMATS = (1, FORMAT)
 # Largest allowed `trained_length`, in subwords: the memory of attention grows with its square.
 LONGEST_TRAINED = 1 << 17
 
-_READS_IMAGES = "is a classifier of images: load it with load_image_classifier of dragoman.models.storage (Python)"
-_MAKES_PICTURES = "makes pictures: use dragoman images sample"
+_READS_IMAGES = "is a classifier of images: use dragoman images classify or evaluate"
+_MAKES_PICTURES = "makes pictures: use dragoman images sample, attention or evaluate"
 
 
 @dataclass(frozen=True, kw_only=True)

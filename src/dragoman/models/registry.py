@@ -276,7 +276,7 @@ def gan_preset(
 
     Example:
         >>> gan_preset("mini", 32, 1, ()).shape()
-        '32x32 grey, width 16, latent 64, attention at 16x16'
+        '32x32 grey, width 16, latent 64, attention at 16x16, no labels'
     """
     entry = _entry_of_kind(architecture, name, "gan")
     # Pictures of 16x16 have no feature map of the default size.

@@ -49,6 +49,11 @@ class CommonConfig(ABC):
         """What the size of a batch counts."""
         return "tokens"
 
+    @property
+    def counted(self) -> str:
+        """What the rate of training counts: what the loss is a mean of."""
+        return "target tokens"
+
 
 def read_model_settings(architecture: str, settings: Mapping[str, Any]) -> PartialSettings[ModelConfig]:
     """Check the keys and the types of the [model] table.

@@ -125,6 +125,11 @@ class PictureRunConfig(CommonConfig):
         """See `CommonConfig.unit`."""
         return "pictures"
 
+    @property
+    def counted(self) -> str:
+        """See `CommonConfig.counted`."""
+        return "pictures"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GanRunConfig(PictureRunConfig):

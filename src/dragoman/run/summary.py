@@ -25,6 +25,7 @@ def start_summary(plan: Plan, task: Task, parameters: int, device: torch.device,
     """
     config, model = plan.config, plan.model
     corpus, vocabulary = task.start_lines(plan)
+    sizes = [model.shape(), f"dropout {model.dropout:g}", vocabulary, f"{parameters / 1e6:.1f} M parameters"]
     budget = (
         f"{config.training.minutes:g} minutes"
         if config.training.minutes is not None
@@ -32,8 +33,7 @@ def start_summary(plan: Plan, task: Task, parameters: int, device: torch.device,
     )
     return (
         f"{corpus}\n"
-        f"{config.architecture}, {printable(config.origin)}: {model.shape()}, dropout {model.dropout:g}, "
-        f"{vocabulary}, {parameters / 1e6:.1f} M parameters\n"
+        f"{config.architecture}, {printable(config.origin)}: {', '.join(filter(None, sizes))}\n"
         f"{device.type} ({torch.get_num_threads()} threads) in {precision}, batches of "
         f"{config.batch_tokens:,} {config.unit}, for {budget}"
     )

@@ -142,7 +142,7 @@ def _train(plan: Plan, out: Path, console: Console) -> TrainingResult:
     model = _build_model(plan, task, device)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     console.print(start_summary(plan, task, parameters, device, precision), highlight=False)
-    with Display(console) as display:
+    with Display(console, config.counted) as display:
         observers: list[Observer] = [display]
         if config.training.tensorboard:
             observers.append(TensorBoard(run / "tensorboard"))

@@ -15,10 +15,16 @@ from dragoman.training.validation import Validation
 
 
 class Display:
-    """Observer that shows training on a console; without a terminal, it prints only rows and warnings."""
+    """Observer that shows training on a console; without a terminal, it prints only rows and warnings.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: the console.
+        counted: what the rate of training counts, such as "target tokens".
+    """
+
+    def __init__(self, console: Console, counted: str) -> None:
         self._console = console
+        self._counted = counted
         self._last_report = time.monotonic()
         self._header_shown = False
         self._progress = Progress(
@@ -49,7 +55,7 @@ class Display:
         now = time.monotonic()
         rate = values["target_tokens"] / max(now - self._last_report, 1e-9)
         self._last_report = now
-        line = f"update {step:,}  loss {values['loss']:.3f}  {rate:,.0f} target tokens/s"
+        line = f"update {step:,}  loss {values['loss']:.3f}  {rate:,.0f} {self._counted}/s"
         if seconds_left is not None:
             line += f"  {timedelta(seconds=round(seconds_left))} left"
         self._progress.update(self._task, completed=progress, values=line)

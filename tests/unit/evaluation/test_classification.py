@@ -27,6 +27,16 @@ def test_scores_of_a_small_table() -> None:
 
 
 @pytest.mark.parametrize(
+    ("right", "wrong", "low", "high"),
+    # Newcombe (1998), table I, method 3; the last is the mirror of the one before.
+    [(81, 182, 0.2553, 0.3662), (15, 133, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (20, 0, 0.8389, 1.0)],
+)
+def test_the_interval_of_the_accuracy(right: int, wrong: int, low: float, high: float) -> None:
+    result = Classification.of(["a"] * right + ["b"] * wrong, ["a"] * (right + wrong))
+    assert result.accuracy_interval() == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize(
     ("tags", "expected"),
     [
         ("O O", []),

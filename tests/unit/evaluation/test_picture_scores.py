@@ -63,6 +63,9 @@ def test_the_table_and_json_contain_every_score() -> None:
     assert "features: of a test (4); 200 real and 150 generated pictures; k 3; bootstrap: 10 samples" in table
     assert "of 100 training pictures" in table
     values = json.loads(json.dumps(scores.to_json(), allow_nan=False))
+    assert next(iter(values)) == "ratio"
+    assert values["ratio"] == pytest.approx(scores.frechet.generated_half / scores.frechet.real_half)
+    assert values["ratio"] > 1
     assert values["recall"]["value"] == scores.recall.value
     assert values["copying"]["held_out"] == 50
     assert "training pictures" not in score_pictures(REAL, GENERATED, features="x", samples=1).table()

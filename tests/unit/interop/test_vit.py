@@ -211,4 +211,4 @@ def test_the_command_line(
         "evaluate": [str(tmp_path / "test.tsv")],
     }.items():
         assert dragoman(monkeypatch, verb, tmp_path / "out", *arguments) == 2
-        assert "is a classifier of images: load it with load_image_classifier" in capsys.readouterr().err
+        assert "is a classifier of images: use dragoman images classify" in capsys.readouterr().err

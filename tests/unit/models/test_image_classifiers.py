@@ -132,7 +132,7 @@ def test_loaders_refuse_models_of_another_kind(tmp_path: Path) -> None:
     assert kind_of(config) == "image-classifier"
     save(tmp_path, config, build_image_classifier(config))
     for load in (load_model, load_language_model, load_encoder, load_labelled_model):
-        with pytest.raises(ModelError, match=r"is a classifier of images: load it with load_image_classifier"):
+        with pytest.raises(ModelError, match=r"is a classifier of images: use dragoman images classify"):
             load(tmp_path)
     with pytest.raises(ModelError, match="is a classifier of images"):
         text_model_config(load_description(tmp_path), tmp_path)

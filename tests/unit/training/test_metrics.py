@@ -25,7 +25,7 @@ VALIDATION = Validation(
 
 def shown(validation: Validation, *, best: bool = False) -> list[str]:
     text = io.StringIO()
-    display = Display(Console(file=text, width=120))
+    display = Display(Console(file=text, width=120), "target tokens")
     display.on_validation(1234, 90.0, validation, best)
     return text.getvalue().splitlines()
 

@@ -161,7 +161,7 @@ def trainer(
         precision="fp32",
         directory=directory,
         save_best=best,
-        observers=[Display(Console(stderr=False, width=120, soft_wrap=True))],
+        observers=[Display(Console(stderr=False, width=120, soft_wrap=True), "target tokens")],
     )
 
 

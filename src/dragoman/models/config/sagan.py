@@ -81,7 +81,8 @@ class SaganConfig:
         """Return a short text with the sizes of the model."""
         attention = "no attention" if self.attention is None else f"attention at {self.attention}x{self.attention}"
         kind = "grey" if self.channels == 1 else "colour"
-        return f"{self.size}x{self.size} {kind}, width {self.width}, latent {self.latent}, {attention}"
+        labels = f"{len(self.labels):,} labels" if self.labels else "no labels"
+        return f"{self.size}x{self.size} {kind}, width {self.width}, latent {self.latent}, {attention}, {labels}"
 
     def tensors(self) -> Iterator[TensorShape]:
         """Yield every tensor of the model."""

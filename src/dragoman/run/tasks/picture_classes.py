@@ -55,4 +55,4 @@ class PictureClasses(Pictures):
 
     def next_commands(self, model: str) -> list[str]:
         """See `Task.next_commands`."""
-        return [f"dragoman images classify {model} PICTURES"]
+        return [f"dragoman images classify {model} PICTURES", f"dragoman images evaluate {model} TEST"]

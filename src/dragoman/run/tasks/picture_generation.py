@@ -2,6 +2,7 @@
 
 from dragoman.data.picture_batches import batches_in_order
 from dragoman.device import Precision
+from dragoman.images.evaluation import JUDGE
 from dragoman.models.config.sagan import SaganConfig
 from dragoman.run.picture_config import GENERATE, GanRunConfig
 from dragoman.run.picture_judge import open_judge
@@ -24,7 +25,7 @@ class PictureGeneration(Pictures):
         assert isinstance(config, GanRunConfig)
         assert isinstance(model, SaganConfig)
         training, validation = pictures.training, pictures.validation
-        judge = open_judge(pictures.run / "judge", training, validation, config.judging.judge_steps, precision)
+        judge = open_judge(pictures.run / JUDGE, training, validation, config.judging.judge_steps, precision)
         losses = AdversarialLosses(latent=model.latent)
         validator = PictureValidator(
             model,
@@ -47,4 +48,5 @@ class PictureGeneration(Pictures):
         return [
             f"dragoman images sample {model} --out grid.png",
             f"dragoman images attention {model} --out attention.html",
+            f"dragoman images evaluate {model} TEST",
         ]

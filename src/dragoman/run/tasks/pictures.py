@@ -147,11 +147,7 @@ class Pictures(Task):
 
     def start_lines(self, plan: Plan) -> tuple[str, str]:
         """See `Task.start_lines`."""
-        labels = getattr(plan.model, "labels", ())
-        return (
-            f"{plan.training_size:,} pictures to train on, {plan.validation_size:,} to validate on",
-            f"{len(labels):,} labels",
-        )
+        return f"{plan.training_size:,} pictures to train on, {plan.validation_size:,} to validate on", ""
 
 
 def _read(folder: str, config: PictureRunConfig, console: Console, labels: Sequence[str] = ()) -> PictureSet:

@@ -88,7 +88,7 @@ class Task(ABC):
 
     @abstractmethod
     def start_lines(self, plan: Plan) -> tuple[str, str]:
-        """Return the sizes of the corpus, and the size of the vocabulary, for the summary before training."""
+        """Return the sizes of the corpus, and of the vocabulary if there is one, for the summary before training."""
 
     @abstractmethod
     def next_commands(self, model: str) -> list[str]:
