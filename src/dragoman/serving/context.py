@@ -1,0 +1,49 @@
+"""What the interfaces of a server share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from starlette.requests import Request
+
+from dragoman.serving.limits import Limits
+from dragoman.serving.service import TranslationService
+
+
+class Access(Protocol):
+    """Decides who may use the server, and how much."""
+
+    @property
+    def keys_required(self) -> bool:
+        """True if every request needs a key."""
+        ...
+
+    def admit(self, request: Request, key: str | None, characters: int) -> None:
+        """Count a request of some characters for its key, or for its address if keys are not required.
+
+        Raises:
+            RequestError: with status 403 for a missing or unknown key, 413 for more characters than a request may
+                have, 429 for more requests or characters than the key or the address may use in a minute.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerContext:
+    """What the interfaces of a server share.
+
+    Attributes:
+        service: translates texts.
+        access: decides who may use the server.
+        limits: the limits.
+        data: directory for glossaries and documents.
+        suggestions: file to which suggested translations are appended; None to accept none.
+    """
+
+    service: TranslationService
+    access: Access
+    limits: Limits
+    data: Path
+    suggestions: Path | None = None
