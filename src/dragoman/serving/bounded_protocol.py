@@ -1,15 +1,18 @@
 """`BoundedProtocol`: uvicorn's protocol with limits of what it does not limit itself.
 
 uvicorn has no limit for the size of a header, for the time in which it arrives, for what surrounds a chunked body
-(extensions of chunks, trailers), and for the time in which a client reads its response.
+(extensions of chunks, trailers), and for the time in which a client reads its response. It also loses the body of a
+request that offers to upgrade to another protocol, as the HTTP client of Java does by default.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from http import HTTPStatus
 from typing import Any
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -38,6 +41,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_header = True
         # Bytes of this request that have arrived, and how many may.
         self._received, self._accepted = 0, MAX_HEADER_BYTES
+        self._data = b""
+        # True between the header and the body of a request that offers an upgrade; while a parser is given its header.
+        self._body_is_skipped = self._header_is_known = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._reading_timer: asyncio.TimerHandle | None = None
 
@@ -58,6 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse data, and refuse more of it than a request may have beside its body."""
         self._received += len(data)
+        self._data = data
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -66,9 +73,27 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._in_header and not self._answering:
             self._limit_header_time()
 
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if not self._header_is_known:
+            super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Store a part of the URL."""
+        if not self._header_is_known:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Store a header."""
+        if not self._header_is_known:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Stop the timer of the header."""
+        if self._header_is_known:
+            return
         self._in_header = False
+        self._body_is_skipped = self.parser.should_upgrade() and bool(self._body_headers())
         self._stop_header_timer()
         super().on_headers_complete()
 
@@ -79,6 +104,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Begin to count anew."""
+        if self._body_is_skipped:
+            return
         self._in_header = True
         self._received, self._accepted = 0, MAX_HEADER_BYTES
         super().on_message_complete()
@@ -98,6 +125,24 @@ class BoundedProtocol(HttpToolsProtocol):
         """Stop that timer."""
         self._stop_reading_timer()
         super().resume_writing()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Continue with a new parser: httptools skips the body of a request that offers an upgrade."""
+        upgrade = sys.exception()
+        assert isinstance(upgrade, httptools.HttpParserUpgrade)
+        if not self._body_is_skipped:
+            return
+        self._body_is_skipped = False
+        self.parser = httptools.HttpRequestParser(self)
+        self._header_is_known = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(self._body_headers()) + b"\r\n")
+        self._header_is_known = False
+        super().data_received(self._data[upgrade.args[0] :])
+
+    def _body_headers(self) -> list[bytes]:
+        """Return the lines of the header that state where the body ends."""
+        names = (b"content-length", b"transfer-encoding")
+        return [b"%s: %s\r\n" % header for header in self.headers if header[0] in names]
 
     @property
     def _answering(self) -> bool:

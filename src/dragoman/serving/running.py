@@ -262,6 +262,9 @@ def _bound_socket(host: str, port: int) -> socket.socket:
     Raises:
         SettingsError: if the address is unknown or in use, or the port is out of range.
     """
+    if not 0 <= port < 1 << 16:
+        # `getaddrinfo` takes the port modulo 65,536.
+        raise SettingsError(f"cannot listen on port {port}: use a --port from 1 to 65535, or 0 for a free one")
     try:
         [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -273,7 +276,7 @@ def _bound_socket(host: str, port: int) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise _unusable(host, port, error) from error
     return listener
 

@@ -189,7 +189,6 @@ def test_what_is_not_http_is_refused(sent: bytes, address: Address) -> None:
 
 def test_a_client_that_does_not_read_is_disconnected(address: Address) -> None:
     with closing(connected(address)) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(LIMITS.request_seconds + 1)
         assert len(received(connection)) < 64 << 20
@@ -220,7 +219,6 @@ def test_places_and_queue_are_limited(address: Address, endpoints: Endpoints) ->
         texts = [f"text {number}".encode() for number in range(8)]
         begin = time.monotonic()
         answers = list(threads.map(lambda text: request(address, "POST", "/echo?seconds=0.5", text), texts))
-        # Meanwhile, /ready is answered.
     statuses = sorted(status for status, _, _ in answers)
     assert statuses == [200] * 5 + [503] * 3
     assert endpoints.most_running == 2
@@ -301,3 +299,43 @@ def test_memory_and_places_after_many_requests(address: Address, endpoints: Endp
     text = request(address, "GET", "/metrics")[2].decode()
     assert "dragoman_requests_in_progress 0.0" in text
     assert "dragoman_requests_queued 0.0" in text
+
+
+UPGRADE = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: %s\r\n"
+
+
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+@pytest.mark.parametrize(
+    ("rest", "body"),
+    [
+        (b"Content-Length: 5\r\n\r\nhello", b"hello"),
+        (b"Content-Length: 0\r\n\r\n", b""),
+        (b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", b"hello"),
+    ],
+    ids=["length", "empty", "chunked"],
+)
+@pytest.mark.parametrize("pause", [False, True], ids=["at once", "in parts"])
+def test_an_upgrade_to_another_protocol_is_ignored(
+    protocol: bytes, rest: bytes, body: bytes, pause: bool, address: Address
+) -> None:
+    with closing(connected(address)) as connection:
+        for _ in range(2):
+            sent = UPGRADE % protocol + rest
+            parts = [sent[:-4], sent[-4:]] if pause else [sent]
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(0.05)
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(b"\r\n\r\n" + body)
+
+
+def test_the_number_of_connections_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.serving.bounded_protocol.MAX_CONNECTIONS", 2)
+    with serving(LIMITS, Endpoints()) as address:
+        accepted = [connected(address) for _ in range(2)]
+        with closing(connected(address)) as refused:
+            assert received(refused).startswith(b"HTTP/1.1 503 ")
+        for connection in accepted:
+            connection.close()
+        wait_until(lambda: request(address, "POST", "/echo", b"hello")[0] == 200)
