@@ -17,6 +17,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from scipy import stats
@@ -61,7 +62,7 @@ def evaluate(out: Path, judge: PictureClassifier, corpus: Path) -> Result:
     """Compare the pictures of a model with those of the test set."""
     generator = PictureGenerator.load(out, device="cpu")
     config = generator.config
-    channels = 1 if config.channels == 1 else 3
+    channels: Literal[1, 3] = 1 if config.channels == 1 else 3
     test = read_pictures(corpus / "test", config.size, channels=channels, broken="refuse", animated="refuse")
     generated = generator.sample(PICTURES, seed=SEED)
     scores = score_pictures(judge.features(test.images), judge.features(generated), features="judge", samples=2)
