@@ -10,10 +10,12 @@ from tyro.conf import Positional, arg
 
 from dragoman.cli.choices import one_of, picture_architectures, picture_presets
 from dragoman.cli.examples import Example
+from dragoman.cli.images_attention import AttentionImages
 from dragoman.cli.options import (
     Count,
     Device,
     Flag,
+    Labels,
     ModelDirectory,
     OptionalCount,
     OptionalFile,
@@ -26,8 +28,6 @@ from dragoman.printing import printable
 
 # Names of the tasks on the command line, and in run files.
 _TASKS = {"generate": "images", "classify": "classify-images"}
-
-Labels = Annotated[tuple[str, ...], arg(name="label", metavar="LABEL", help_behavior_hint="")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,84 +139,6 @@ class SampleImages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionImages:
-    """Show where the positions of generated pictures attend, in the generator of a GAN."""
-
-    EXAMPLES: ClassVar[tuple[Example, ...]] = (
-        Example(
-            "Draw the attention of four positions", "dragoman images attention models/pictures --out attention.png"
-        ),
-        Example(
-            "Write a page that shows where any position attends",
-            "dragoman images attention models/pictures --out attention.html",
-        ),
-    )
-
-    model: ModelDirectory
-    out: Annotated[Path, arg(metavar="FILE")]
-    """File to write: page.html, picture.png or picture.svg."""
-    count: Count = 6
-    """Number of pictures."""
-    point: Annotated[tuple[str, ...], arg(metavar="ROW,COLUMN", help_behavior_hint="")] = ()
-    """Position of the feature map whose attention a picture shows, from 0,0 at the top left; may be repeated. Default:
-    four positions around the centre. The page shows any position."""
-    label: Labels = ()
-    """Label of the pictures; may be repeated. By default all labels in turn."""
-    seed: Count = 1
-    """Random seed; the same seed gives the same pictures."""
-    device: Device = "auto"
-
-    def run(self) -> None:
-        """Write the page or the picture."""
-        from dragoman.files import write_atomically
-        from dragoman.images.picture_generator import PictureGenerator
-        from dragoman.picture_page.attention_figure import draw_attention
-        from dragoman.picture_page.data import LayerAttention, PictureAttention
-        from dragoman.picture_page.page import build_picture_page
-
-        form = self.out.suffix.removeprefix(".")
-        if form not in ("html", "png", "svg"):
-            raise SettingsError(f"{printable(self.out)}: choose a name that ends in .html, .png or .svg")
-        if self.count < 1:
-            raise SettingsError(f"--count must be at least 1, not {self.count}")
-        points = [_point(text) for text in self.point]
-        generator = PictureGenerator.load(self.model, device=self.device)
-        labels = _repeated(self.label, self.count, 1)
-        attending = generator.attend(self.count, seed=self.seed, labels=labels)
-        indices = generator.label_indices(self.count, labels).tolist()
-        names = [generator.config.labels[i] for i in indices] if generator.config.labels else None
-        size = attending.weights.shape[1]
-        # [N, h, w, h, w] -> [N, h*w, h*w]
-        weights = attending.weights.reshape(self.count, size * size, size * size)
-        if form == "html":
-            name = f"generator, {size}x{size}"
-            shown = [
-                PictureAttention(
-                    picture=picture,
-                    label=names[i] if names else f"picture {i + 1}",
-                    # [Q, S] -> [1, Q, S]: a single head
-                    layers=(LayerAttention(name=name, weights=of[None], grid=(size, size), key_grid=(size, size)),),
-                )
-                for i, (picture, of) in enumerate(zip(attending.pictures, weights, strict=True))
-            ]
-            data = build_picture_page(shown, title="Where generated pictures attend").encode()
-        else:
-            near, far = size // 4, size - 1 - size // 4
-            points = points or [(near, near), (near, far), (far, near), (far, far)]
-            data = draw_attention(
-                attending.pictures,
-                weights,
-                [points] * self.count,
-                "png" if form == "png" else "svg",
-                grid=(size, size),
-                titles=names,
-            )
-        with written_to(self.out):
-            write_atomically(self.out, data)
-        print(f"{printable(self.out)}: γ = {attending.gamma:.3f}")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClassifyImages:
     """Give labels to pictures; those in subfolders named after the labels are also counted as right or wrong."""
 
@@ -276,18 +198,6 @@ class ClassifyImages:
             )
             with written_to(self.rollout):
                 write_atomically(self.rollout, data)
-
-
-def _point(text: str) -> tuple[int, int]:
-    """Return a position given as "ROW,COLUMN".
-
-    Raises:
-        SettingsError: if the text has another form.
-    """
-    row, _, column = text.partition(",")
-    if not (row.strip().isdecimal() and column.strip().isdecimal()):
-        raise SettingsError(f"--point must be ROW,COLUMN, such as 3,7, not {text!r}")
-    return int(row), int(column)
 
 
 def _repeated(labels: tuple[str, ...], count: int, columns: int) -> list[str] | None:
