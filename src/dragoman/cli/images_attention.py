@@ -138,12 +138,13 @@ class AttentionImages:
         gan = PictureGenerator.load(self.model, device=self.device)
         network = self.figure.network or ("generator" if self.pictures is None else "discriminator")
         both = self._is_page and self.pictures is None
-        self._check_size((2 if both else 1) * gan.map_size() ** 4)
+        weights = (2 if both else 1) * gan.map_size() ** 4
         attending: dict[Network, AttendingPictures] = {}
         if self.pictures is not None:
-            read = self._read(self.pictures, gan.config.size, gan.config.channels)
+            read = self._read(self.pictures, gan.config.size, gan.config.channels, weights)
             pictures, names = read.images, list(read.names)
         else:
+            self._check_amount(self.count, weights)
             labels = list(islice(cycle(self.generated.label), self.count)) or None
             if network == "generator":
                 attending["generator"] = gan.attend(self.count, seed=self.generated.seed, labels=labels)
@@ -172,9 +173,9 @@ class AttentionImages:
         ):
             if number is not None and not 1 <= number <= count:
                 raise SettingsError(f"--{option} must be at least 1 and at most {count}, not {number}")
-        self._check_size(config.layers * config.heads * config.patches**2)
         classifier = PictureClassifier.load(self.model, device=self.device)
-        read = self._read(self.pictures, config.image_size, config.channels)
+        weights = config.layers * config.heads * config.patches**2
+        read = self._read(self.pictures, config.image_size, config.channels, weights)
         labelled = classifier.classify(read.images)
         names = [
             f"{label} ({probability:.0%}), {name}"
@@ -183,23 +184,25 @@ class AttentionImages:
         shown = attention_of_vision(read.images, classifier.attend(read.images), names)
         return _Shown(pictures=shown, labelled=labelled)
 
-    def _check_size(self, weights: int) -> None:
-        """Refuse more pictures than fit, before anything is computed; `weights` is the number for each picture."""
-        from dragoman.picture_page.attention_figure import check_number
-        from dragoman.picture_page.page import check_page_size
-
-        if self._is_page:
-            check_page_size(self.count, self.count * weights)
-        else:
-            check_number(self.count)
-
-    def _read(self, folder: Path, size: int, channels: int) -> PictureSet:
+    def _read(self, folder: Path, size: int, channels: int, weights: int) -> PictureSet:
+        """Return the chosen pictures of the folder; `weights` is the number of attention weights of each."""
         from dragoman.data.picture_reading import read_pictures
 
         pictures = read_pictures(
             folder, size, channels=1 if channels == 1 else 3, broken="refuse", animated="first frame"
-        )
-        return pictures.spread(self.count)
+        ).spread(self.count)
+        self._check_amount(len(pictures), weights)
+        return pictures
+
+    def _check_amount(self, pictures: int, weights: int) -> None:
+        """Refuse more pictures, each with this number of weights, than the file shows, before computing anything."""
+        from dragoman.picture_page.attention_figure import check_number
+        from dragoman.picture_page.page import check_page_size
+
+        if self._is_page:
+            check_page_size(pictures, pictures * weights)
+        else:
+            check_number(pictures)
 
     def _draw(self, shown: _Shown, points: list[tuple[int, int]], form: Literal["png", "svg"]) -> bytes:
         import numpy as np

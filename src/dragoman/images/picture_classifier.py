@@ -111,9 +111,10 @@ class PictureClassifier:
             CorpusError: as in `classify`.
         """
         model = self.vision_transformer()
-        captured = [each.encoder_self for images in self._batches(pictures) for each in capture_images(model, images)]
+        captured = [picture for images in self._batches(pictures) for picture in capture_images(model, images)]
+        arrays = [picture.encoder_self for picture in captured]
         # N x [L, H, T, T] -> [N, L, H, T, T]
-        return np.stack([each.weights for each in captured if each is not None])
+        return np.stack([attention.weights for attention in arrays if attention is not None])
 
     def vision_transformer(self) -> VisionTransformer:
         """Return the model.

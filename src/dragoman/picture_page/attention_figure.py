@@ -188,7 +188,7 @@ class _Layout:
 
 
 def check_number(count: int) -> None:
-    """Check that a figure can show so many pictures.
+    """Check the number of pictures of a figure.
 
     Raises:
         SettingsError: if there are more than `MOST_PICTURES` pictures.

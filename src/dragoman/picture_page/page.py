@@ -53,7 +53,7 @@ def build_picture_page(pictures: Sequence[PictureAttention], *, title: str) -> s
 
 
 def check_page_size(pictures: int, weights: int) -> None:
-    """Check that a page can contain so many pictures and attention weights, before they are computed.
+    """Check the number of pictures and of attention weights of a page, which may be done before they are computed.
 
     Raises:
         CorpusError: if there are no pictures, more than `MOST_PICTURES`, or more than `MOST_WEIGHTS` weights.
