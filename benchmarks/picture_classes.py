@@ -1,4 +1,4 @@
-"""Compare classifiers of pictures in equal processor time: a vision Transformer, a convolutional network, logistic regression.
+"""Compare a vision Transformer, a convolutional network and logistic regression in equal processor time.
 
     dragoman corpus fetch mnist-5k --out corpora
     python benchmarks/picture_classes.py corpora/mnist-5k RUNS --size 28 --grey
@@ -135,7 +135,8 @@ def main() -> None:
         # S x [N] -> [N]
         right[network] = np.mean(of_seeds, axis=0)
     print(
-        f"\naccuracy in % on {len(test):,} pictures with {len(names)} labels, {arguments.minutes:g} minutes of processor time each"
+        f"\naccuracy in % on {len(test):,} pictures with {len(names)} labels, "
+        f"{arguments.minutes:g} minutes of processor time each"
     )
     for name, values in right.items():
         print(f"{name:<14}{interval(values)}")
