@@ -7,6 +7,7 @@ import logging
 import math
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -104,7 +105,14 @@ class Documents:
         self._places = asyncio.Semaphore(self._limits.at_once)
 
     def add(
-        self, *, owner: str, name: str, content: bytes, document_format: DocumentFormat, options: TextOptions
+        self,
+        *,
+        owner: str,
+        name: str,
+        content: bytes,
+        document_format: DocumentFormat,
+        texts: Sequence[str],
+        options: TextOptions,
     ) -> Document:
         """Store a document and begin its translation in the background.
 
@@ -113,12 +121,12 @@ class Documents:
             name: its file name.
             content: the document.
             document_format: its format.
+            texts: its texts, as the format returns them.
             options: how it is translated.
 
         Raises:
-            RequestError: with status 400 if the content is not of this format, 429 if too much is stored.
+            RequestError: with status 429 if too much is stored.
         """
-        texts = document_format.texts(content)
         self._forget_old()
         stored = sum(len(document.content) for document in self._documents.values())
         if len(self._documents) >= self._limits.documents or stored + len(content) > self._limits.stored_bytes:
@@ -178,12 +186,12 @@ class Documents:
             if document.finished and document.changed < oldest:
                 del self._documents[document.identifier]
 
-    async def _translate(self, document: Document, texts: list[str], options: TextOptions) -> None:
+    async def _translate(self, document: Document, texts: Sequence[str], options: TextOptions) -> None:
         try:
             async with asyncio.timeout(self._limits.seconds), self._places:
                 document.enter("translating")
                 translations = await self._translations(document, texts, options)
-                document.content = document.format.rebuilt(document.content, translations)
+                document.content = await asyncio.to_thread(document.format.rebuilt, document.content, translations)
                 document.enter("done")
                 return
         except RequestError as error:
@@ -197,7 +205,7 @@ class Documents:
         document.content = b""
         document.enter("error")
 
-    async def _translations(self, document: Document, texts: list[str], options: TextOptions) -> list[str]:
+    async def _translations(self, document: Document, texts: Sequence[str], options: TextOptions) -> list[str]:
         if options.source == AUTO:
             # Detected once, so that all parts are translated from the same language.
             beginning = "\n".join(texts)[:_DETECTION_CHARACTERS]
@@ -208,7 +216,7 @@ class Documents:
             document.progress = len(translations) / len(texts)
         return translations
 
-    async def _portion(self, texts: list[str], options: TextOptions) -> list[str]:
+    async def _portion(self, texts: Sequence[str], options: TextOptions) -> list[str]:
         """Translate some texts; a document waits while the server is full."""
         for attempt in range(_ATTEMPTS):
             try:

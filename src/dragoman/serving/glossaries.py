@@ -181,7 +181,8 @@ class GlossaryStore:
                 yield connection
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if error.sqlite_errorname.startswith("SQLITE_FULL"):
+            # Errors of the Python module itself have no code.
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
                 raise RequestError(456, "there is no space for further glossaries: delete one") from error
             raise RequestError(503, "the glossaries cannot be used now: try again", retry_after=1) from error
 

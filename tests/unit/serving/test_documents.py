@@ -22,7 +22,8 @@ def documents(lines: UpperCase | None = None, limits: DocumentLimits | None = No
 
 
 def add(store: Documents, content: bytes = b"one\ntwo\n") -> Document:
-    return store.add(owner="me", name="a.txt", content=content, document_format=TEXT, options=OPTIONS)
+    texts = TEXT.texts(content)
+    return store.add(owner="me", name="a.txt", content=content, document_format=TEXT, texts=texts, options=OPTIONS)
 
 
 async def finish(document: Document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -52,12 +53,15 @@ class DocumentEndpoints:
         parameters.choice("output_format", suffix)
         options = text_options(context, parameters)
         await check_glossary(context, self._store, parameters)
-        self._admit_characters(request, parameters, sum(map(len, document_format.texts(parameters.file.content))))
+        # A long document would keep the event loop from other requests.
+        texts = await asyncio.to_thread(document_format.texts, parameters.file.content)
+        self._admit_characters(request, parameters, sum(map(len, texts)))
         document = self._documents.add(
             owner=parameters.owner,
             name=name,
             content=parameters.file.content,
             document_format=document_format,
+            texts=texts,
             options=options,
         )
         self._counts.add(parameters.owner, document.characters)
