@@ -210,7 +210,7 @@ class _Request:
 
 
 def _put_together(first: Translation, second: Translation) -> Translation:
-    """Return the second of two steps, with what the first says about the source."""
+    """Return the second of two steps, with links to the source, and with the flags of both."""
     links = None
     if first.alignment is not None and second.alignment is not None:
         links = tuple(
