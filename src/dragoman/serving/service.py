@@ -144,7 +144,11 @@ class TranslationService:
         pair = (options.source, options.target)
         if pair not in self._lines.pairs:
             raise RequestError(400, f"{options.source} to {options.target} is not supported")
-        line_options = LineOptions(n_best=1 + options.alternatives, beam=max(5, 1 + options.alternatives))
+        line_options = LineOptions(
+            n_best=1 + options.alternatives,
+            beam=max(5, 1 + options.alternatives),
+            alignment=options.alignment,
+        )
         translations = await asyncio.gather(*(self._lines.translate_line(pair, text, line_options) for text in texts))
         return [
             TranslatedText(

@@ -1,0 +1,1 @@
+"""The interfaces of a server, one module each."""
