@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sentencex
 
@@ -21,22 +21,9 @@ from dragoman.serving.service import (
 PARTS_AT_ONCE = 8
 
 
-@dataclass(frozen=True)
-class FinishedSentence:
-    """A sentence of a text that is still being translated.
-
-    Attributes:
-        sentence: the sentence and its translation.
-        through: code of the third language; None if there is a model for the pair.
-    """
-
-    sentence: TranslatedSentence
-    through: str | None
-
-
 async def stream_text(
     service: TranslationService, text: str, options: TextOptions
-) -> AsyncGenerator[FinishedSentence | TranslatedText, None]:
+) -> AsyncGenerator[TranslatedSentence | TranslatedText, None]:
     """Yield each sentence of a text in order as soon as it and those before it are translated, then the whole text.
 
     A text in HTML is translated as a whole, because a tag may span sentences. When the iterator is closed, the
@@ -73,7 +60,7 @@ async def stream_text(
             for sentence in part.sentences:
                 sentences.append(replace(sentence, before=space + sentence.before))
                 space = ""
-                yield FinishedSentence(sentences[-1], part.through)
+                yield sentences[-1]
             space += part.after
     finally:
         for task in tasks:

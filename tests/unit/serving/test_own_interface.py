@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TextOptions, TranslationService
-from dragoman.serving.streaming import FinishedSentence, stream_text
+from dragoman.serving.service import TextOptions, TranslatedSentence, TranslationService
+from dragoman.serving.streaming import stream_text
 from tests.support.serving_page import WordLines, make_app, serving
 
 PAIR = {"source": "en", "target": "de"}
@@ -34,7 +34,7 @@ def client(lines: WordLines, tmp_path: Path) -> TestClient:
     return TestClient(make_app(lines, tmp_path, limits=Limits(characters=200, texts=3, alternatives=2)))
 
 
-def post(client: TestClient, path: str, **body: Any) -> httpx.Response:
+def post(client: TestClient, path: str, **body: Any) -> Any:
     return client.post(path, json=body)
 
 
@@ -180,12 +180,14 @@ def test_a_stream_keeps_white_space_and_controls(text: str, split: bool) -> None
 
     *sentences, whole = asyncio.run(collect())
     assert whole.text == text  # type: ignore[attr-defined]
-    assert all(isinstance(sentence, FinishedSentence) for sentence in sentences)
+    assert all(isinstance(sentence, TranslatedSentence) for sentence in sentences)
 
 
 def test_a_stream_that_fails_gives_up_the_other_sentences(lines: WordLines) -> None:
     async def collect() -> None:
-        async for _ in stream_text(TranslationService(lines), "unlucky. It works slowly.", TextOptions(**PAIR)):
+        async for _ in stream_text(
+            TranslationService(lines), "unlucky. It works slowly.", TextOptions(source="en", target="de")
+        ):
             pass
 
     with pytest.raises(RequestError):

@@ -20,7 +20,6 @@ from dragoman.serving.context import ServerContext
 from dragoman.serving.interfaces.own_openapi import describe
 from dragoman.serving.interfaces.own_schemas import (
     DetectAnswer,
-    DetectedLanguage,
     DetectRequest,
     ErrorAnswer,
     Failure,
@@ -32,12 +31,13 @@ from dragoman.serving.interfaces.own_schemas import (
     TranslateAnswer,
     TranslateRequest,
     TranslationOptions,
+    detected_language,
     sentence_answer,
     text_answer,
 )
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TextOptions, TranslatedText
-from dragoman.serving.streaming import FinishedSentence, stream_text
+from dragoman.serving.service import TextOptions, TranslatedSentence, TranslatedText
+from dragoman.serving.streaming import stream_text
 
 # Status of a request that its client gave up, as in the logs of nginx.
 CLIENT_GONE = 499
@@ -111,11 +111,7 @@ class _Interface:
         body = await _read_body(request, DetectRequest)
         self._admit(request, len(body.text))
         detections = self._context.service.detect(body.text)
-        return _json(
-            DetectAnswer(
-                detections=[DetectedLanguage(language=each.language, confidence=each.confidence) for each in detections]
-            )
-        )
+        return _json(DetectAnswer(detections=[detected_language(detection) for detection in detections]))
 
     async def languages(self, request: Request) -> Response:
         """Answer GET /v1/languages."""
@@ -183,15 +179,15 @@ async def _chain(first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _events(
-    stream: AsyncGenerator[FinishedSentence | TranslatedText, None],
+    stream: AsyncGenerator[TranslatedSentence | TranslatedText, None],
 ) -> AsyncGenerator[str, None]:
     """Yield server-sent events; an error after the first one is an event too, as the status is sent by then."""
     async with aclosing(stream):
         started = False
         try:
             async for item in stream:
-                if isinstance(item, FinishedSentence):
-                    yield _event("sentence", sentence_answer(item.sentence, through=item.through))
+                if isinstance(item, TranslatedSentence):
+                    yield _event("sentence", sentence_answer(item))
                 else:
                     yield _event("text", text_answer(item))
                 started = True

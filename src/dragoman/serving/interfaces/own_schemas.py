@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragoman.serving.service import TranslatedSentence, TranslatedText
+from dragoman.serving.service import Detection, TranslatedSentence, TranslatedText
 
 LanguageCode = Annotated[str, Field(min_length=1, max_length=35, examples=["en"])]
 
@@ -112,7 +112,7 @@ class Sentence(Schema):
     links: list[tuple[int, int]] | None = Field(
         None,
         description="Links [source word, target word], if requested. Words are separated by white space and counted "
-        "from 0. Missing if the translation goes through a third language.",
+        "from 0.",
     )
 
 
@@ -150,15 +150,9 @@ class ErrorAnswer(Schema):
     error: Failure
 
 
-def sentence_answer(sentence: TranslatedSentence, *, through: str | None) -> Sentence:
-    """Return a sentence as the answer has it.
-
-    Args:
-        sentence: the sentence.
-        through: code of the third language. The links are then left out, since they start at words of that language.
-    """
+def sentence_answer(sentence: TranslatedSentence) -> Sentence:
+    """Return a sentence as the answer has it."""
     translation = sentence.translation
-    links = None if through or translation.alignment is None else list(translation.alignment)
     return Sentence(
         source=sentence.source,
         translation=translation.text,
@@ -175,8 +169,13 @@ def sentence_answer(sentence: TranslatedSentence, *, through: str | None) -> Sen
         too_long=translation.too_long,
         invalid_utf8=translation.invalid_utf8,
         guarded=sentence.guarded or None,
-        links=links,
+        links=None if translation.alignment is None else list(translation.alignment),
     )
+
+
+def detected_language(detection: Detection) -> DetectedLanguage:
+    """Return a detected language as the answer has it."""
+    return DetectedLanguage(language=detection.language, confidence=detection.confidence)
 
 
 def text_answer(text: TranslatedText) -> TranslatedTextAnswer:
@@ -186,8 +185,8 @@ def text_answer(text: TranslatedText) -> TranslatedTextAnswer:
         text=text.text,
         alternatives=list(text.alternatives),
         source=text.source,
-        detection=detected and DetectedLanguage(language=detected.language, confidence=detected.confidence),
+        detection=detected_language(detected) if detected else None,
         through=text.through,
-        sentences=[sentence_answer(sentence, through=text.through) for sentence in text.sentences],
+        sentences=[sentence_answer(sentence) for sentence in text.sentences],
         after=text.after,
     )
