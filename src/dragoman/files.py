@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from dragoman.errors import StorageError, UserError, quoted, reason_of
+from dragoman.errors import SettingsError, StorageError, UserError, quoted, reason_of
 
 _TEMPORARY = ".tmp-dragoman-"
 # JSON files of a model or a run have a few kilobytes. Parsed JSON takes up to 20 times its size in memory.
@@ -185,6 +185,25 @@ def replaced_directory(path: Path) -> Iterator[Path]:
         if path.exists():
             path.rename(former)
     shutil.rmtree(former, ignore_errors=True)
+
+
+def user_directory(kind: Literal["cache", "state"]) -> Path:
+    """Return the directory for files that can be made again ("cache") or cannot ("state"), by the XDG specification.
+
+    These are $XDG_CACHE_HOME/dragoman and $XDG_STATE_HOME/dragoman, by default below ~/.cache and ~/.local/state.
+
+    Raises:
+        SettingsError: if neither the variable nor a home directory is set.
+    """
+    variable = f"XDG_{kind.upper()}_HOME"
+    base = Path(os.environ.get(variable, ""))
+    # The specification requires relative paths to be ignored.
+    if not base.is_absolute():
+        try:
+            base = Path.home() / (".cache" if kind == "cache" else ".local/state")
+        except RuntimeError as error:
+            raise SettingsError(f"no home directory for the {kind}; set {variable}") from error
+    return base / "dragoman"
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from dragoman.cli.images import Images
 from dragoman.cli.import_ import Import
 from dragoman.cli.positions import Positions
 from dragoman.cli.quantize import Quantize
+from dragoman.cli.serve import Serve
 from dragoman.cli.shortlist import LearnShortlist
 from dragoman.cli.train import Train
 from dragoman.cli.translate import Translate
@@ -53,6 +54,7 @@ VERBS: dict[str, type[Verb]] = {
     "evaluate": Evaluate,
     "score": Score,
     "attention": Attention,
+    "serve": Serve,
     "align": Align,
     "embed": Embed,
     "quantize": Quantize,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from dragoman.corpora.source import OnProgress
-from dragoman.errors import CorpusError, SettingsError, StorageError, UserError
+from dragoman.errors import CorpusError, StorageError, UserError
+from dragoman.files import user_directory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +61,7 @@ def cache_directory() -> Path:
     Raises:
         SettingsError: if neither the variable nor a home directory is set.
     """
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification requires relative paths to be ignored.
-    if Path(base).is_absolute():
-        return Path(base) / "dragoman"
-    try:
-        return Path.home() / ".cache" / "dragoman"
-    except RuntimeError as error:
-        raise SettingsError("no home directory for the cache; set XDG_CACHE_HOME") from error
+    return user_directory("cache")
 
 
 def pip_download(release: Release, directory: Path) -> None:

@@ -1,0 +1,152 @@
+"""`BoundedProtocol`: uvicorn's protocol with limits of what it does not limit itself.
+
+uvicorn has no limit for the size of a header, for the time in which it arrives, for what surrounds a chunked body
+(extensions of chunks, trailers), and for the time in which a client reads its response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from dragoman.serving.limits import Limits
+
+MAX_HEADER_BYTES = 64 * 1024
+# Bytes that a chunked body may have on the wire for each byte of its content: chunks of one byte have six.
+CHUNK_OVERHEAD = 8
+MAX_CONNECTIONS = 768
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 on one connection, with limits. `bounded_protocol` returns a subclass that has the limits."""
+
+    limits: Limits
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._in_header = True
+        # Bytes of this request that have arrived, and how many may.
+        self._received, self._accepted = 0, MAX_HEADER_BYTES
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._reading_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse the connection if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            self._limit_header_time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timers."""
+        self._stop_header_timer()
+        self._stop_reading_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data, and refuse more of it than a request may have beside its body."""
+        self._received += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._received > self._accepted:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif self._in_header and not self._answering:
+            self._limit_header_time()
+
+    def on_headers_complete(self) -> None:
+        """Stop the timer of the header."""
+        self._in_header = False
+        self._stop_header_timer()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Accept the bytes of the body, whose number the application limits."""
+        self._accepted += CHUNK_OVERHEAD * len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Begin to count anew."""
+        self._in_header = True
+        self._received, self._accepted = 0, MAX_HEADER_BYTES
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Limit the time for reading the end of the last response."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._limit_reading_time()
+
+    def pause_writing(self) -> None:
+        """Limit the time for which the client does not read."""
+        super().pause_writing()
+        self._limit_reading_time()
+
+    def resume_writing(self) -> None:
+        """Stop that timer."""
+        self._stop_reading_timer()
+        super().resume_writing()
+
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _limit_header_time(self) -> None:
+        if self._header_timer is None:
+            self._header_timer = self.loop.call_later(self.limits.body_seconds, self._header_is_late)
+
+    def _header_is_late(self) -> None:
+        self._header_timer = None
+        if self._answering or self.transport.is_closing():
+            return
+        if self._received:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+        else:
+            # Browsers open connections in advance.
+            self.transport.close()
+
+    def _limit_reading_time(self) -> None:
+        if self._reading_timer is None:
+            self._reading_timer = self.loop.call_later(self.limits.request_seconds, self.transport.abort)
+
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _stop_reading_timer(self) -> None:
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        if not (self._answering and self.cycle.response_started):
+            body = status.phrase.encode()
+            self.transport.write(
+                b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+                b"connection: close\r\n\r\n%s" % (status, body, len(body), body)
+            )
+        self.transport.close()
+        self._limit_reading_time()
+
+
+def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
+    """Return the class of the connections of a server with these limits."""
+
+    class Limited(BoundedProtocol):
+        pass
+
+    Limited.limits = limits
+    return Limited

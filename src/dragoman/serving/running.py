@@ -1,0 +1,295 @@
+"""Running of a server: its socket, models, signals, and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import uvicorn
+from starlette.routing import BaseRoute
+
+from dragoman.errors import SettingsError, StorageError, UserError, reason_of
+from dragoman.interrupts import ENDING
+from dragoman.serving.access import KeyedAccess
+from dragoman.serving.app import ServerApp, build_app
+from dragoman.serving.bounded_protocol import bounded_protocol
+from dragoman.serving.context import ServerContext
+from dragoman.serving.limits import Limits
+from dragoman.serving.lines import LineTranslator, Pair
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.monthly_usage import MonthlyUsage
+from dragoman.serving.service import TranslationService
+
+# Seconds for which requests in flight may finish after SIGTERM.
+GRACE_SECONDS = 30.0
+# Seconds between two writes of the monthly usage of keys.
+SAVING_SECONDS = 60.0
+_BACKLOG = 512
+_LOG = logging.getLogger(__name__)
+
+
+class Models(LineTranslator, Protocol):
+    """What translates lines, with a beginning and an end."""
+
+    async def start(self) -> None:
+        """Load the models."""
+        ...
+
+    async def close(self) -> None:
+        """Release the models."""
+        ...
+
+    async def ready(self) -> bool:
+        """Return whether every model can translate."""
+        ...
+
+    async def reload(self) -> None:
+        """Load the models anew without losing a line; if that fails, the former ones stay in use."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Settings of a server.
+
+    Attributes:
+        host: Name or address to listen on.
+        port: TCP port; 0 selects a free one.
+        limits: The limits.
+        data: Directory for glossaries, documents and the usage of keys; it is made if it does not exist.
+        keys: File of API keys; None to accept requests without a key.
+        suggestions: File in which suggested translations are collected; None to accept none.
+        public_hosts: Names of this server beside localhost, for the Host header.
+        origins: Origins of pages of other servers that may read the responses (CORS).
+        proxies: Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
+    """
+
+    host: str
+    port: int
+    limits: Limits
+    data: Path
+    keys: Path | None = None
+    suggestions: Path | None = None
+    public_hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+
+
+def run_server(
+    settings: ServerSettings,
+    models: Models,
+    routes: Callable[[ServerContext], Sequence[BaseRoute]],
+    *,
+    on_ready: Callable[[str, Sequence[Pair]], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT; requests in flight are then answered within 30 seconds. For the main thread.
+
+    SIGHUP reads the keys and the models anew without losing a request.
+
+    Args:
+        settings: the settings.
+        models: translates lines; it is started and closed here.
+        routes: returns the routes of the interfaces.
+        on_ready: called with the URL and the language pairs when requests are accepted.
+
+    Raises:
+        SettingsError: if the address cannot be used, or the file of keys is not valid.
+        StorageError: if the directory for data cannot be used.
+        ModelError: if a model cannot be loaded.
+    """
+    metrics = Metrics()
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
+    usage = MonthlyUsage(settings.data / "usage.json")
+    access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
+    with _bound_socket(settings.host, settings.port) as listener:
+        context = ServerContext(
+            service=TranslationService(models),
+            access=access,
+            limits=settings.limits,
+            data=settings.data,
+            suggestions=settings.suggestions,
+        )
+        loopback = listener.getsockname()[0].startswith("127.") or listener.getsockname()[0] == "::1"
+        app = build_app(
+            routes(context),
+            limits=settings.limits,
+            metrics=metrics,
+            ready=models.ready,
+            hosts=settings.public_hosts if loopback or settings.public_hosts else None,
+            origins=settings.origins,
+        )
+        config = uvicorn.Config(
+            app,
+            http=bounded_protocol(settings.limits),
+            ws="none",
+            lifespan="off",
+            # Its messages repeat what hostile clients sent; `Measured` logs the errors of the application.
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(settings.proxies),
+            forwarded_allow_ips=list(settings.proxies),
+            timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
+        )
+        server = _Server(config, app, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(server.run_until_stopped(listener))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with signals of its own."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: ServerApp,
+        access: KeyedAccess,
+        models: Models,
+        usage: MonthlyUsage,
+        on_ready: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._app = app
+        self._access = access
+        self._models = models
+        self._usage = usage
+        self._on_ready = on_ready
+        self._starting: asyncio.Task[None] | None = None
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def run_until_stopped(self, listener: socket.socket) -> None:
+        """Load the models, serve, and release the models."""
+        with self._signals():
+            try:
+                self._starting = asyncio.ensure_future(self._models.start())
+                await asyncio.wait((self._starting,))
+                if self._starting.cancelled():
+                    return
+                self._starting.result()
+                _listen(listener)
+                saving = asyncio.create_task(self._save_regularly())
+                try:
+                    await self.serve([listener])
+                finally:
+                    saving.cancel()
+                    self._save()
+            finally:
+                if self._reloading is not None:
+                    self._reloading.cancel()
+                await self._models.close()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept requests, and report it."""
+        await super().startup(sockets)
+        self._on_ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Do nothing: `run_until_stopped` handles the signals, also while the models are loaded."""
+        yield
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[None, None, None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(ENDING, self._stop)
+        handlers[signal.SIGHUP] = self._reload
+        former = {number: signal.getsignal(number) for number in handlers}
+        # The parent process may have set SIGINT or SIGHUP to be ignored, as nohup does.
+        handled = [number for number in handlers if former[number] != signal.SIG_IGN or number == signal.SIGTERM]
+        for number in handled:
+            loop.add_signal_handler(number, handlers[number])
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+                signal.signal(number, former[number])
+
+    def _stop(self) -> None:
+        if self._app.stopping:
+            # The second signal: do not wait.
+            self._app.give_up()
+            return
+        self._app.stopping = self.should_exit = True
+        if not self.started and self._starting is not None:
+            self._starting.cancel()
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._app.give_up)
+
+    def _reload(self) -> None:
+        if self.started and not self._app.stopping and (self._reloading is None or self._reloading.done()):
+            self._reloading = asyncio.create_task(self._read_anew())
+
+    async def _read_anew(self) -> None:
+        try:
+            self._access.reload()
+        except UserError as error:
+            _LOG.error("the former keys stay valid: %s", error)
+        try:
+            await self._models.reload()
+        except UserError as error:
+            _LOG.error("the former models stay in use: %s", error)
+
+    async def _save_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(SAVING_SECONDS)
+            self._save()
+
+    def _save(self) -> None:
+        try:
+            self._usage.save()
+        except OSError as error:
+            _LOG.error("the usage of keys cannot be saved: %s", error)
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address, which does not listen yet.
+
+    Raises:
+        SettingsError: if the address is unknown or in use, or the port is out of range.
+    """
+    try:
+        [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise _unusable(host, port, error) from error
+    return listener
+
+
+def _listen(listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise _unusable(host, port, error) from error
+
+
+def _unusable(host: str, port: int, error: Exception) -> SettingsError:
+    return SettingsError(f"cannot listen on port {port} of {host} ({reason_of(error)}): use another --port or --host")
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
