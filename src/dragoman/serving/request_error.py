@@ -1,4 +1,4 @@
-"""`RequestError`: a request that cannot be answered, with the HTTP status that says why."""
+"""`RequestError`: a request that cannot be answered, and its HTTP status."""
 
 from __future__ import annotations
 
