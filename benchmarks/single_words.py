@@ -105,7 +105,8 @@ def main() -> None:
     reasons: dict[str, list[tuple[str, str, str]]] = {}
     for word, result in zip(words, results, strict=True):
         output = lines.outputs[word, BEAM]
-        if reason := reason_to_reject(word, output):
+        reason = reason_to_reject(word, output)
+        if reason:
             reasons.setdefault(reason, []).append((word, output.text, result.text))
     rejected = sum(map(len, reasons.values()))
     print(f"{len(words):,} words in {seconds:.0f} s; {rejected:,} outputs rejected ({rejected / len(words):.2%})")
