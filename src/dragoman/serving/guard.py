@@ -92,7 +92,7 @@ async def translate_guarded(
 
 
 def _without_rejected(sentence: str, translation: Translation) -> Translation:
-    kept = tuple(each for each in translation.alternatives if not reason_to_reject(sentence, each))
+    kept = tuple(output for output in translation.alternatives if not reason_to_reject(sentence, output))
     return replace(translation, alternatives=kept)
 
 
