@@ -22,7 +22,7 @@ from dragoman import Translator, __version__
 from dragoman.data.readers import parse_corpus, read_pairs
 from dragoman.printing import printable
 from dragoman.search.config import SearchConfig
-from dragoman.serving.guard import reason_to_reject
+from dragoman.serving.guard import Reason, reason_to_reject
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.service import BEAM, TextOptions, TranslatedText, TranslationService
 from dragoman.translation.results import Translation
@@ -102,7 +102,7 @@ def main() -> None:
     results = asyncio.run(translate(lines, words))
     seconds = time.perf_counter() - started
     guarded = Counter(result.sentences[0].guarded for result in results)
-    reasons: dict[str, list[tuple[str, str, str]]] = {}
+    reasons: dict[Reason, list[tuple[str, str, str]]] = {}
     for word, result in zip(words, results, strict=True):
         output = lines.outputs[word, BEAM]
         reason = reason_to_reject(word, output)
@@ -111,8 +111,8 @@ def main() -> None:
     rejected = sum(map(len, reasons.values()))
     print(f"{len(words):,} words in {seconds:.0f} s; {rejected:,} outputs rejected ({rejected / len(words):.2%})")
     print(f"replaced by greedy search: {guarded['greedy']:,}; by the source: {guarded['source']:,}")
-    for reason, examples in sorted(reasons.items()):
-        print(f"\n{reason}: {len(examples):,}")
+    for cause, examples in sorted(reasons.items()):
+        print(f"\n{cause}: {len(examples):,}")
         for word, output_text, text in examples[: arguments.examples]:
             print(f"  {printable(word)}: {printable(output_text)} -> {printable(text)}")
     summary = {
@@ -121,7 +121,7 @@ def main() -> None:
         "rejected": rejected,
         "greedy": guarded["greedy"],
         "source": guarded["source"],
-        "reasons": {reason: len(examples) for reason, examples in sorted(reasons.items())},
+        "reasons": {cause: len(examples) for cause, examples in sorted(reasons.items())},
         "model": arguments.model.name,
         "version": __version__,
         "machine": platform.machine(),

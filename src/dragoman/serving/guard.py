@@ -30,9 +30,10 @@ SHORTEST_BYTES_RATIO, SHORTEST_CHECKED_BYTES = 10, 100
 # A sequence of 1 to 4 words that occurs 3 times in a row, or of 1 to 8 characters with a letter 6 times in a row.
 REPEATED_WORDS, WORD_REPETITIONS = 4, 3
 _REPEATED_CHARACTERS = re.compile(r"(.{1,8}?)\1{5,}", re.DOTALL)
-# Natural logarithm of the probability per byte of the output. A token has about 4 bytes, so that is e^-6 per token:
-# on average, about as probable as the 400th best choice at every token.
-LOWEST_SCORE = -1.5
+# Natural logarithm of the probability per byte of the output. A token has about 4 bytes, so that is e^-6 per token: as
+# probable as one of 400 equal choices, at every token. The end of the output counts as one token more:
+# short outputs are the least certain ones, since a single word has many translations.
+LOWEST_SCORE, TOKEN_BYTES = -1.5, 4
 
 _WORD = re.compile(rf"{WITHOUT_SPACES.pattern}|[^\W_]+")
 
@@ -53,7 +54,9 @@ def reason_to_reject(source: str, output: Alternative | Translation) -> Reason:
     # A source that repeats itself may have a translation that does.
     if _repeats(output_words, text) and not _repeats(source_words, source):
         return "repetition"
-    if not math.isfinite(output.log_probability) or output.log_probability / (output_bytes + 1) < LOWEST_SCORE:
+    if not math.isfinite(output.log_probability) or output.log_probability < LOWEST_SCORE * (
+        output_bytes + TOKEN_BYTES
+    ):
         return "score"
     return ""
 
@@ -92,7 +95,7 @@ async def translate_guarded(
 
 
 def _without_rejected(sentence: str, translation: Translation) -> Translation:
-    kept = tuple(each for each in translation.alternatives if not reason_to_reject(sentence, each))
+    kept = tuple(output for output in translation.alternatives if not reason_to_reject(sentence, output))
     return replace(translation, alternatives=kept)
 
 

@@ -17,8 +17,6 @@ from dragoman.evaluation.alignment import Link
 from dragoman.text.characters import WITHOUT_SPACES
 
 _UNIT = re.compile(rf"{WITHOUT_SPACES.pattern}|(?:(?!{WITHOUT_SPACES.pattern})\S)+")
-_PUNCTUATION_AT_END = re.compile(r"[^\w\s]*$")
-_PUNCTUATION_AT_START = re.compile(r"^[^\w\s]*")
 
 
 # Placing elements by links takes a time that is quadratic in their number.
@@ -109,11 +107,11 @@ def _linked_places(
         marked = {index for index, (start, stop) in enumerate(source_words) if start < end and stop > begin}
         targets = [target for word, target in links if word in marked and target < len(target_words)]
         # Elements inside this one come before it in the list.
-        inner = [each for each in elements if element.opening < each.opening and each.closing < element.closing]
+        inner = [other for other in elements if element.opening < other.opening and other.closing < element.closing]
         if not targets:
             return None
-        element.start = min([*targets, *(each.start for each in inner)])
-        element.end = max([max(targets) + 1, *(each.end for each in inner)])
+        element.start = min([*targets, *(other.start for other in inner)])
+        element.end = max([max(targets) + 1, *(other.end for other in inner)])
     for index, element in enumerate(elements):
         for other in elements[index + 1 :]:
             is_nested = other.opening < element.opening and element.closing < other.closing
@@ -128,7 +126,19 @@ def _linked_places(
             start, end = target_words[element.start][0], target_words[element.end - 1][1]
         # At the same offset, closing tags come before opening ones; inner elements close first and open last.
         ordered += [(start, 1, -depth, element.opening), (end, 0, depth, element.closing)]
-    return [(place, index) for place, _, _, index in sorted(ordered)]
+    places = [(place, index) for place, _, _, index in sorted(ordered)]
+    return places if _is_nested([tags[index][1] for _, index in places]) else None
+
+
+def _is_nested(tags: Sequence[Tag]) -> bool:
+    """Return whether every closing tag ends the innermost open element."""
+    stack: list[str] = []
+    for tag in tags:
+        if tag.kind == "start":
+            stack.append(tag.name)
+        elif not stack or stack.pop() != tag.name:
+            return False
+    return not stack
 
 
 def _proportional_places(
@@ -155,23 +165,27 @@ def _proportional_places(
             place = _after_punctuation(source, offset, translation, target_units[boundary])
         else:
             place = len(translation)
-        places.append((max([place, *(each for each, _ in places[-1:])]), index))
+        places.append((max([place, *(previous for previous, _ in places[-1:])]), index))
     return places
 
 
 def _before_punctuation(source: str, offset: int, translation: str, unit: tuple[int, int]) -> int:
     """Return the end of a target word, without punctuation if the tag stands before punctuation in the source."""
     start, end = unit
-    if source[offset : offset + 1].strip() and not source[offset].isalnum():
-        stripped = end - len(_PUNCTUATION_AT_END.search(translation[start:end])[0])  # type: ignore[index]
-        return stripped if stripped > start else end
-    return end
+    if offset < len(source) and _is_punctuation(source[offset]):
+        while end > start and _is_punctuation(translation[end - 1]):
+            end -= 1
+    return end if end > start else unit[1]
 
 
 def _after_punctuation(source: str, offset: int, translation: str, unit: tuple[int, int]) -> int:
     """Return the start of a target word, without punctuation if the tag stands after punctuation in the source."""
     start, end = unit
-    if offset and source[offset - 1].strip() and not source[offset - 1].isalnum():
-        stripped = start + len(_PUNCTUATION_AT_START.search(translation[start:end])[0])  # type: ignore[index]
-        return stripped if stripped < end else start
-    return start
+    if offset and _is_punctuation(source[offset - 1]):
+        while start < end and _is_punctuation(translation[start]):
+            start += 1
+    return start if start < end else unit[0]
+
+
+def _is_punctuation(character: str) -> bool:
+    return not character.isalnum() and not character.isspace()

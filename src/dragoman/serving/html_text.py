@@ -178,7 +178,7 @@ def _runs(text: str) -> Iterator[_Run]:
         if token.kind == "text" and translated:
             characters, offsets = characters_of(token.raw)
             run.text.append(characters)
-            run.offsets += [offset + each for each in offsets[:-1]]
+            run.offsets += [offset + start for start in offsets[:-1]]
             run.ends += _ends(offsets, offset)
         elif translated and (token.kind == "other" or token.name in INLINE):
             run.tags.append((len(run.offsets), Tag(token.raw, token.kind, token.name, token.name in VOID)))

@@ -32,7 +32,7 @@ NAMES = {code: name for code, _, name in (entry.partition(" ") for entry in _NAM
 
 def name_of(code: str) -> str:
     """Return the name of a language in English: that of its base language if the variant has none, else the code."""
-    return next((NAMES[each] for each in _less_and_less_specific(code) if each in NAMES), code)
+    return next((NAMES[general] for general in _less_and_less_specific(code) if general in NAMES), code)
 
 
 def base_of(code: str) -> str:
@@ -75,10 +75,10 @@ class LanguagePairs:
         First the code itself, then the code without its last subtags ("en" for "en-US"), then the variants of the
         language ("pt-BR" for "pt").
         """
-        by_name = {normalized(each): each for each in self.codes}
+        by_name = {normalized(own): own for own in self.codes}
         general = _less_and_less_specific(code)
-        variants = [each for each in sorted(by_name) if each.startswith(f"{general[0]}-")]
-        return [by_name[each] for each in [*general, *variants] if each in by_name]
+        variants = [own for own in sorted(by_name) if own.startswith(f"{general[0]}-")]
+        return [by_name[own] for own in [*general, *variants] if own in by_name]
 
     def route(self, source: str, target: str) -> list[Pair]:
         """Return the pairs that lead from one language to another: none if they are the same, at most two.
@@ -95,7 +95,7 @@ class LanguagePairs:
                 raise RequestError(400, f"{code} is not supported; the languages are {', '.join(self.codes)}")
         if sources[0] == targets[0]:
             return []
-        ways = [self._way(each, other) for each in sources for other in targets if each != other]
+        ways = [self._way(own, other) for own in sources for other in targets if own != other]
         best = min((way for way in ways if way), key=len, default=None)
         if best is None:
             raise RequestError(

@@ -28,8 +28,9 @@ def sentence_spans(text: str, language: str, *, split_sentences: bool = True) ->
 
     Args:
         text: the text, without lone surrogates.
-        language: code of its language. sentencex has rules and abbreviations for about 240 languages; for other codes
-            it uses those of English, after the languages that its own table of related languages names.
+        language: code of its language, of which the base language counts ("de" for "de-AT"). For a language without
+            rules of its own, sentencex uses those of a related one, and for an unknown code those of English: a
+            sentence that is not split is still translated.
         split_sentences: False to return the lines.
     """
     spans = []

@@ -66,7 +66,8 @@ class TranslationService:
         """Return the languages in which a text may be written, most probable first; at least one.
 
         These may be languages that the server cannot translate. If the language cannot be detected (fewer than about
-        three letters), the result is English with confidence 0. The first call takes 2 s, unless `load` was called.
+        three letters), the result is English with confidence 0. The first call takes 2 s, unless `load` was called;
+        another one milliseconds.
         """
         return self._detector.candidates(text)
 
@@ -82,10 +83,13 @@ class TranslationService:
                 `LineTranslator.translate_line`.
         """
         pairs = LanguagePairs(self._lines.pairs)
-        if options.source == AUTO:
-            await self.load()
         texts = [replace_surrogates(text) for text in texts]
-        requests = [_Request(self._lines, text, options, *self._source_of(text, options, pairs)) for text in texts]
+        if options.source == AUTO:
+            # Detection takes milliseconds per text, and loading its model seconds.
+            sources = await asyncio.to_thread(lambda: [self._detected_source(text, options, pairs) for text in texts])
+        else:
+            sources = [(options.source, None) for _ in texts]
+        requests = [_Request(self._lines, text, options, *source) for text, source in zip(texts, sources, strict=True)]
         routes = [pairs.route(request.source, options.target) for request in requests]
         try:
             async with asyncio.TaskGroup() as group:
@@ -96,9 +100,7 @@ class TranslationService:
             raise _first(errors) from None
         return [task.result() for task in tasks]
 
-    def _source_of(self, text: str, options: TextOptions, pairs: LanguagePairs) -> tuple[str, Detection | None]:
-        if options.source != AUTO:
-            return options.source, None
+    def _detected_source(self, text: str, options: TextOptions, pairs: LanguagePairs) -> tuple[str, Detection | None]:
         # Raises RequestError for a target that the server does not have.
         pairs.route(options.target, options.target)
         targets = pairs.matching(options.target)
@@ -142,14 +144,17 @@ class _Request:
             return TranslatedText(
                 text=self._text, source=self.source, detected=self._detected, through=through, after=self._text
             )
-        split = self._split()
+        # Reading HTML can take a tenth of a second, in which other requests go on.
+        split = await asyncio.to_thread(self._split)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._sentence(piece, route)) for piece in split.pieces]
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
         sentences = [task.result() for task in tasks]
-        text, *alternatives = self._texts(split, [each.translation for each in sentences])
+        text, *alternatives = await asyncio.to_thread(
+            self._texts, split, [sentence.translation for sentence in sentences]
+        )
         return TranslatedText(
             text=text,
             alternatives=tuple(alternatives),

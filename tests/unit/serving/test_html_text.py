@@ -122,6 +122,20 @@ def test_elements_follow_the_links() -> None:
     assert translated(FunctionLines(function), html, format="html").text == "la <i>maison</i> <b>rouge.</b>"
 
 
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5))), st.sampled_from(["(y x) z, w", "a", "é!", "甲乙 丙"]))
+def test_elements_stay_nested(links: list[tuple[int, int]], translation: str) -> None:
+    lines = FunctionLines(lambda pair, line, options: translation_of(translation, alignment=tuple(links)))
+    html = translated(lines, "(<b>one <i>two</i></b>) <u>th<s></s>ree, <q>four</q></u>!", format="html").text
+    stack: list[str] = []
+    for token in html_tokens(html):
+        if token.kind == "start":
+            stack.append(token.name)
+        elif token.kind == "end":
+            assert stack.pop() == token.name
+    assert stack == []
+    assert "".join(token.raw for token in html_tokens(html) if token.kind == "text") == translation
+
+
 def test_elements_that_would_overlap_are_placed_in_proportion() -> None:
     tags = [(0, Tag("<b>", "start", "b", False)), (3, Tag("</b>", "end", "b", False))]
     tags += [(4, Tag("<i>", "start", "i", False)), (7, Tag("</i>", "end", "i", False))]
