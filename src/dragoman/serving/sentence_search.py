@@ -10,6 +10,7 @@ from typing import Protocol
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.translation.backend import Backend
+from dragoman.translation.hybrid_backend import HybridBackend
 
 # Called from a thread of the search, with the hypotheses, best first, or with the error.
 Done = Callable[[list[Hypothesis] | Exception], None]
@@ -20,12 +21,12 @@ BATCH_SENTENCES = 32
 class SentenceSearch(Protocol):
     """Searches for the outputs of sentences that come one by one."""
 
-    def submit(self, input: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:  # noqa: A002
+    def submit(self, row: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:
         """Add a sentence and return its ticket; groups share the engine equally."""
         ...
 
-    def cancel(self, ticket: int) -> None:
-        """Give a sentence up, if it is not done; `done` may still be called."""
+    def cancel(self, ticket: int) -> bool:
+        """Give a sentence up, if it is not done; return True if `done` will not be called."""
         ...
 
     def close(self) -> None:
@@ -36,7 +37,7 @@ class SentenceSearch(Protocol):
 @dataclass(frozen=True)
 class _Waiting:
     ticket: int
-    input: SearchInput
+    row: SearchInput
     config: SearchConfig
     done: Done
 
@@ -57,18 +58,18 @@ class BatchedSearch:
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._thread.start()
 
-    def submit(self, input: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:  # noqa: A002
+    def submit(self, row: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:
         """See `SentenceSearch`; sentences are taken in order, whatever their group."""
         with self._changed:
             self._tickets += 1
-            self._waiting[self._tickets] = _Waiting(self._tickets, input, config, done)
+            self._waiting[self._tickets] = _Waiting(self._tickets, row, config, done)
             self._changed.notify()
             return self._tickets
 
-    def cancel(self, ticket: int) -> None:
+    def cancel(self, ticket: int) -> bool:
         """See `SentenceSearch`; a sentence of the batch that runs is not stopped."""
         with self._changed:
-            self._waiting.pop(ticket, None)
+            return self._waiting.pop(ticket, None) is not None
 
     def close(self) -> None:
         """See `SentenceSearch`; waits for the batch that runs."""
@@ -97,7 +98,7 @@ class BatchedSearch:
 
     def _results(self, batch: Sequence[_Waiting]) -> Sequence[list[Hypothesis] | Exception]:
         try:
-            return self._backend.search([sentence.input for sentence in batch], batch[0].config)
+            return self._backend.search([sentence.row for sentence in batch], batch[0].config)
         except Exception as error:
             # One sentence, such as one that is too long, must not fail the others.
             if len(batch) == 1:
@@ -107,4 +108,4 @@ class BatchedSearch:
 
 def search_of(backend: Backend) -> SentenceSearch:
     """Return the search for sentences that a backend offers. It starts threads: call it after a fork."""
-    return BatchedSearch(backend)
+    return backend.live() if isinstance(backend, HybridBackend) else BatchedSearch(backend)
