@@ -20,12 +20,12 @@ BATCH_SENTENCES = 32
 class SentenceSearch(Protocol):
     """Searches for the outputs of sentences that come one by one."""
 
-    def submit(self, input: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:  # noqa: A002
+    def submit(self, row: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:
         """Add a sentence and return its ticket; groups share the engine equally."""
         ...
 
-    def cancel(self, ticket: int) -> None:
-        """Give a sentence up, if it is not done; `done` may still be called."""
+    def cancel(self, ticket: int) -> bool:
+        """Give a sentence up; return False if it is done, or about to be: `done` is called then."""
         ...
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class SentenceSearch(Protocol):
 @dataclass(frozen=True)
 class _Waiting:
     ticket: int
-    input: SearchInput
+    row: SearchInput
     config: SearchConfig
     done: Done
 
@@ -57,18 +57,18 @@ class BatchedSearch:
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._thread.start()
 
-    def submit(self, input: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:  # noqa: A002
+    def submit(self, row: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:
         """See `SentenceSearch`; sentences are taken in order, whatever their group."""
         with self._changed:
             self._tickets += 1
-            self._waiting[self._tickets] = _Waiting(self._tickets, input, config, done)
+            self._waiting[self._tickets] = _Waiting(self._tickets, row, config, done)
             self._changed.notify()
             return self._tickets
 
-    def cancel(self, ticket: int) -> None:
+    def cancel(self, ticket: int) -> bool:
         """See `SentenceSearch`; a sentence of the batch that runs is not stopped."""
         with self._changed:
-            self._waiting.pop(ticket, None)
+            return self._waiting.pop(ticket, None) is not None
 
     def close(self) -> None:
         """See `SentenceSearch`; waits for the batch that runs."""
@@ -97,7 +97,7 @@ class BatchedSearch:
 
     def _results(self, batch: Sequence[_Waiting]) -> Sequence[list[Hypothesis] | Exception]:
         try:
-            return self._backend.search([sentence.input for sentence in batch], batch[0].config)
+            return self._backend.search([sentence.row for sentence in batch], batch[0].config)
         except Exception as error:
             # One sentence, such as one that is too long, must not fail the others.
             if len(batch) == 1:
