@@ -21,6 +21,7 @@ from dragoman.serving.disconnection import until_disconnected
 from dragoman.serving.document_formats import FORMATS, format_of
 from dragoman.serving.file_store import FileStore
 from dragoman.serving.interfaces.libretranslate_endpoint import Endpoint
+from dragoman.serving.languages import name_of
 from dragoman.serving.parameters import Parameters, read_parameters
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import AUTO, Detection, Language, TextFormat, TextOptions
@@ -193,7 +194,7 @@ class _Interface:
         sources = self._service.languages()
         targets = {target for language in sources for target in language.targets}
         only_targets = sorted(targets - {language.code for language in sources})
-        return [*sources, *(Language(code=code, name=code, targets=()) for code in only_targets)]
+        return [*sources, *(Language(code=code, name=name_of(code), targets=()) for code in only_targets)]
 
     def _source(self, detections: Sequence[Detection], target: str) -> str:
         """Return the most probable language that can be translated into the target or is the target."""

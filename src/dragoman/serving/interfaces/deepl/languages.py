@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.errors import quoted
+from dragoman.serving.languages import name_of
 from dragoman.serving.lines import Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import AUTO, TranslationService
@@ -28,11 +29,10 @@ def source_languages(service: TranslationService) -> list[dict[str, object]]:
 
 def target_languages(service: TranslationService) -> list[dict[str, object]]:
     """Return the target languages as DeepL lists them, with variants."""
-    names = {language.code: language.name for language in service.languages()}
     return [
         {"language": code, "name": name, "supports_formality": False}
         for target in sorted({target for _, target in pairs(service)})
-        for code, name in _VARIANTS.get(target, ((target.upper(), names.get(target, target)),))
+        for code, name in _VARIANTS.get(target, ((target.upper(), name_of(target)),))
     ]
 
 
