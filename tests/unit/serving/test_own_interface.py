@@ -120,7 +120,7 @@ def test_an_error_after_the_first_sentence_is_an_event(client: TestClient) -> No
         ({"texts": ["a"], **PAIR, "aligment": True}, 400, "aligment: Extra"),
         ({"texts": ["a"], **PAIR, "alternatives": 3}, 400, "alternatives: 3 is more than 2"),
         ({"texts": ["a"], "source": "en", "target": "fr"}, 400, "en to fr is not supported"),
-        ({"texts": ["a"] * 4, **PAIR}, 413, "there are 4 texts"),
+        ({"texts": ["a"] * 4, **PAIR}, 400, "texts: there are 4 texts"),
         ({"texts": ["a" * 201], **PAIR}, 413, "201 characters"),
     ],
 )
