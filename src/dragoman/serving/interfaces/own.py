@@ -110,7 +110,7 @@ class _Interface:
         """Answer POST /v1/detect."""
         body = await _read_body(request, DetectRequest)
         self._admit(request, len(body.text))
-        detections = self._context.service.detect(body.text)
+        detections = await asyncio.to_thread(self._context.service.detect, body.text)
         return _json(DetectAnswer(detections=[detected_language(detection) for detection in detections]))
 
     async def languages(self, request: Request) -> Response:
