@@ -85,9 +85,11 @@ class WordLines:
 def translation_of(line: str, options: LineOptions) -> Translation:
     """Return the translation of a line; white space around it is kept."""
     core = line.strip()
-    outputs = SENTENCES.get(core) or tuple(
-        " ".join(WORDS.get(word.lower(), word) for word in core.split(" ")) + mark for mark in ("", " (2)", " (3)")
-    )
+    if "\n" in core:
+        outputs: tuple[str, ...] = ("\n".join(translation_of(each, options).text for each in core.split("\n")),)
+    else:
+        translated = " ".join(WORDS.get(word.lower(), word) for word in core.split(" "))
+        outputs = SENTENCES.get(core) or tuple(translated + mark for mark in ("", " (2)", " (3)"))
     start, end = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :] if core else ""
     # The bark of a tree is uncertain.
     scores = [(-4.5 if "bark" in line else -0.8) - 0.4 * n for n in range(len(outputs))]

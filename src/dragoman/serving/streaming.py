@@ -37,7 +37,8 @@ async def stream_text(
     Raises:
         RequestError: see `TranslationService.translate`.
     """
-    detected = _detect(service, text, options.target) if options.source == AUTO else None
+    # Detection takes milliseconds, in which other requests are answered.
+    detected = await asyncio.to_thread(_detect, service, text, options.target) if options.source == AUTO else None
     source = detected.language if detected else options.source
     known = replace(options, source=source)
     parts = _parts(text, source, options)
@@ -78,9 +79,12 @@ async def stream_text(
 
 
 def _detect(service: TranslationService, text: str, target: str) -> Detection:
-    """Return the most probable language of a text from which there is a way to the target; if none, of all."""
+    """Return the most probable language of a text of the target and those that can be translated into it.
+
+    If none of them is probable, it is the most probable of all languages.
+    """
     detections = service.detect(text)
-    sources = {language.code for language in service.languages() if target in language.targets}
+    sources = {language.code for language in service.languages() if target in language.targets} | {target}
     return next((detection for detection in detections if detection.language in sources), detections[0])
 
 

@@ -87,7 +87,7 @@ class _Interface:
         body = await _read_body(request, TranslateRequest)
         limits = self._context.limits
         if len(body.texts) > limits.texts:
-            raise RequestError(413, f"there are {len(body.texts)} texts; a request may have {limits.texts}")
+            raise RequestError(400, f"texts: there are {len(body.texts)} texts; a request may have {limits.texts}")
         self._admit(request, sum(map(len, body.texts)))
         options = self._options(body)
         texts = await _while_connected(request, self._context.service.translate(body.texts, options))
@@ -110,7 +110,7 @@ class _Interface:
         """Answer POST /v1/detect."""
         body = await _read_body(request, DetectRequest)
         self._admit(request, len(body.text))
-        detections = self._context.service.detect(body.text)
+        detections = await asyncio.to_thread(self._context.service.detect, body.text)
         return _json(DetectAnswer(detections=[detected_language(detection) for detection in detections]))
 
     async def languages(self, request: Request) -> Response:

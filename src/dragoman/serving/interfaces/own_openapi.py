@@ -37,15 +37,15 @@ _SCHEMAS: tuple[type[Schema], ...] = (
 _ERRORS = {
     "400": "The body is not what the schema describes, or the languages are not supported.",
     "403": "The key is missing or unknown.",
-    "413": "There are more texts or characters than a request may have.",
+    "413": "The texts have more characters than a request may have.",
     "415": "The body is not sent as application/json.",
     "429": "The key or the address has sent too much in a minute. Retry-After gives the seconds to wait.",
     "503": "The server is full or stopping, or the sentence was lost. Retry-After gives the seconds to wait.",
 }
 _STREAM = (
-    "Server-sent events. Each event `sentence` has a `Sentence` as JSON, in the order of the text, as soon as it is "
-    "finished; the last event, `text`, has a `TranslatedTextAnswer`. If the work fails after the first sentence, the "
-    "last event is `error`, with an `ErrorAnswer`. A client that closes the connection ends the work."
+    "Server-sent events. Each event sentence has a Sentence as JSON, in the order of the text, as soon as it is "
+    "finished; the last event, text, has a TranslatedTextAnswer. If the work fails after the first sentence, the "
+    "last event is error, with an ErrorAnswer. A client that closes the connection ends the work."
 )
 
 

@@ -160,8 +160,8 @@ def sentence_answer(sentence: TranslatedSentence) -> Sentence:
         score=translation.score,
         log_probability=translation.log_probability,
         alternatives=[
-            SentenceAlternative(text=each.text, score=each.score, log_probability=each.log_probability)
-            for each in translation.alternatives[1:]
+            SentenceAlternative(text=other.text, score=other.score, log_probability=other.log_probability)
+            for other in translation.alternatives[1:]
         ],
         truncated=translation.truncated,
         cut=translation.cut,

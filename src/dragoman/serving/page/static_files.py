@@ -56,9 +56,9 @@ def routes(_context: ServerContext) -> list[BaseRoute]:
 
 def _answer(request: Request, name: str, content: bytes, caching: str) -> Response:
     """Return a file, or status 304 if the client has it."""
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {**SECURITY_HEADERS, "Cache-Control": caching, "ETag": tag}
-    held = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
-    if tag in held:
+    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {**SECURITY_HEADERS, "Cache-Control": caching, "ETag": etag}
+    held = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if etag in held:
         return Response(status_code=304, headers=headers)
     return Response(content, headers=headers, media_type=_TYPES[PurePosixPath(name).suffix])

@@ -49,7 +49,7 @@ export class History {
     byId("forget").hidden = entries.length === 0;
     byId("history-empty").hidden = entries.length > 0;
     byId("history-empty").textContent = byId("keep").checked
-      ? "Your translations are listed here. They never leave this browser."
+      ? "Your translations are listed here, in this browser only."
       : "Off: nothing is kept.";
     byId("history-list").replaceChildren(...entries.map((entry) => this.item(entry)));
   }
