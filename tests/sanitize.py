@@ -37,7 +37,10 @@ TESTS = {
 }
 # The address sanitizer of gcc 12 does not lock its allocator for a fork: now and then a child waits forever.
 WITHOUT = {
-    "address": ["--deselect=tests/unit/native/test_shutdown.py::test_a_forked_child_can_search_and_exit"],
+    "address": [
+        "--deselect=tests/unit/native/test_shutdown.py::test_a_forked_child_can_search_and_exit",
+        "--deselect=tests/unit/native/test_live_search.py::test_a_forked_child_makes_its_own",
+    ],
     "thread": [],
 }
 # What the tests import must be the sanitized module.

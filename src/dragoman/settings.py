@@ -7,6 +7,7 @@ import codecs
 import copy
 import dataclasses
 import difflib
+import functools
 import re
 import sys
 import tomllib
@@ -257,11 +258,17 @@ def _fields(cls: Any) -> dict[str, "dataclasses.Field[Any]"]:
     return {field.name: field for field in dataclasses.fields(cls) if field.init}
 
 
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass; the server reads one for every line that it translates."""
+    return typing.get_type_hints(cls)
+
+
 def _read_table(cls: Any, value: object, place: str, source: _Source) -> PartialSettings[Any]:
     if not isinstance(value, Mapping):
         raise source.error(f"{place} in {source.where}: expected a table of settings, got {quoted(value)}")
     names = list(_fields(cls))
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     for key in value:
         if key not in names:
             advice = _nearest(key, place, names, source.outermost)
@@ -333,7 +340,7 @@ def _nearest(key: str, place: str, siblings: Sequence[str], outermost: Any) -> s
 
 
 def _dotted_keys(cls: Any) -> Iterator[str]:
-    for name, hint in typing.get_type_hints(cls).items():
+    for name, hint in _hints(cls).items():
         yield name
         for inner in filter(dataclasses.is_dataclass, (hint, *typing.get_args(hint))):
             yield from (f"{name}.{key}" for key in _dotted_keys(inner))

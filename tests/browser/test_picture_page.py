@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pytest
 
+from dragoman.images.picture_classifier import PictureClassifier
+from dragoman.images.picture_generator import PictureGenerator
+from dragoman.images.picture_layers import attention_of_gan, attention_of_vision
 from dragoman.picture_page.data import LayerAttention, PictureAttention
 from dragoman.picture_page.page import save_picture_page
-from tests.support.made_pictures import made_picture_attention
+from tests.support.made_pictures import made_picture_attention, made_pictures
+from tests.support.picture_models import GAN, VISION, save_picture_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -68,6 +73,25 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Shower]:
 def pixels(page: Page) -> str:
     """Return the content of the map over the picture."""
     return str(page.locator("#overlay").evaluate("canvas => canvas.toDataURL()"))
+
+
+def colours(page: Page, rows: int, columns: int) -> list[list[int]]:
+    """Return the colours of the map at the centres of the positions of a grid."""
+    found: list[list[int]] = page.locator("#overlay").evaluate(
+        """(canvas, [rows, columns]) => {
+            const copy = new OffscreenCanvas(canvas.width, canvas.height);
+            const context = copy.getContext("2d", { willReadFrequently: true });
+            context.drawImage(canvas, 0, 0);
+            const colours = [];
+            for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) {
+                const x = (column + 0.5) * canvas.width / columns, y = (row + 0.5) * canvas.height / rows;
+                colours.push([...context.getImageData(x, y, 1, 1).data].slice(0, 3));
+            }
+            return colours;
+        }""",
+        [rows, columns],
+    )
+    return found
 
 
 def point_at(page: Page, layer: LayerAttention, row: int, column: int) -> None:
@@ -128,20 +152,7 @@ def test_the_map_is_brightest_at_the_largest_weight(show: Shower) -> None:
     page.locator("#smooth").uncheck()
     fine = PICTURES[0].layers[0]
     choose(page, "Head", "Head 2")
-    brightness = page.locator("#overlay").evaluate(
-        """(canvas) => {
-            const copy = new OffscreenCanvas(canvas.width, canvas.height);
-            const context = copy.getContext("2d", { willReadFrequently: true });
-            context.drawImage(canvas, 0, 0);
-            const values = [];
-            for (let row = 0; row < 6; row++) for (let column = 0; column < 4; column++) {
-                const x = (column + 0.5) * canvas.width / 4, y = (row + 0.5) * canvas.height / 6;
-                const [red, green, blue] = context.getImageData(x, y, 1, 1).data;
-                values.push(red + green + blue);
-            }
-            return values;
-        }"""
-    )
+    brightness = [sum(colour) for colour in colours(page, 6, 4)]
     # The first position is in the middle: row 2, column 1.
     weights = fine.weights[1, 2 * 4 + 1]
     assert brightness.index(max(brightness)) == weights.argmax()
@@ -210,6 +221,55 @@ def test_the_class_token_is_a_query(show: Shower) -> None:
     assert page.get_by_role("button", name="Class token").get_attribute("aria-pressed") == "false"
     choose(page, "Layer", "coarse")
     assert page.get_by_role("button", name="Class token").is_hidden()
+
+
+def test_both_networks_of_a_gan_are_selected(show: Shower, tmp_path: Path) -> None:
+    gan = PictureGenerator.load(save_picture_model(tmp_path / "gan", GAN), device="cpu")
+    made = gan.attend(2, seed=1)
+    read = gan.attend_to(made.pictures)
+    pictures = attention_of_gan({"generator": made, "discriminator": read}, ["first", "second"])
+    page = show(pictures)
+    choose(page, "Picture", "second")
+    for layer, attending in (("discriminator (γ = -0.250)", read), ("generator (γ = 0.500)", made)):
+        choose(page, "Layer", layer)
+        for row, column in ((0, 7), (5, 2)):
+            point_at(page, pictures[1].layers[0], row, column)
+            check(page, attending.weights[1, row, column].flatten().tolist(), 8)
+
+
+def test_every_layer_and_head_of_a_vision_transformer_is_selected(show: Shower, tmp_path: Path) -> None:
+    classifier = PictureClassifier.load(save_picture_model(tmp_path / "vision", VISION), device="cpu")
+    read = made_pictures(1, 16, 16, 1)
+    # [N, L, H, T, T] -> [L, H, T, T]
+    weights = classifier.attend(read)[0]
+    pictures = attention_of_vision(read, weights[None], ["top (90%)"])
+    page = show(pictures)
+    for layer in (1, 0):
+        choose(page, "Layer", str(layer + 1))
+        for head, name in ((1, "Head 2"), (0, "Head 1"), (slice(0, 2), "Mean of all heads")):
+            choose(page, "Head", name)
+            # [H, T, T] -> [T, T]
+            chosen = weights[layer, head].reshape(-1, 17, 17).mean(axis=0)
+            point_at(page, pictures[0].layers[layer], 3, 1)
+            check(page, chosen[1 + 3 * 4 + 1, 1:].tolist(), 4)
+            page.mouse.move(2, 2)
+            page.get_by_role("button", name="Class token").click()
+            check(page, chosen[0, 1:].tolist(), 4)
+            page.get_by_role("button", name="Class token").click()
+
+
+def test_the_picture_is_visible_under_similar_weights(show: Shower) -> None:
+    """Weights that hardly differ: the map has no opacity at the smallest one."""
+    weights = np.full((1, 4, 4), 0.25) + np.array([-0.01, 0, 0, 0.01])
+    layer = LayerAttention(name="a", weights=weights, grid=(2, 2), key_grid=(2, 2))
+    page = show([PictureAttention(picture=made_pictures(1, 16, 16, 1)[0], label="", layers=(layer,))])
+    page.locator("#smooth").uncheck()
+    page.locator("#map").focus()
+    page.keyboard.press("End")
+    smallest, *_, largest = colours(page, 2, 2)
+    # Darkened only, and coloured.
+    assert smallest == [0, 0, 0]
+    assert largest[0] > 150
 
 
 def test_a_tap_selects_a_position_on_a_narrow_screen(show: Shower) -> None:

@@ -10,8 +10,10 @@ from tests.support.paths import REPOSITORY
 from tests.support.runs import write_tsv
 from tests.support.scratch import ScratchEnvironment
 
-# Folders of static files, by package.
-STATIC = {name: REPOSITORY / "src/dragoman" / name / "static" for name in ("attention_page", "picture_page")}
+# Folders of static files, by the path of the package.
+STATIC = {
+    name: REPOSITORY / "src/dragoman" / name / "static" for name in ("attention_page", "picture_page", "serving/page")
+}
 # Files of `static` that are not part of the page that `dragoman attention --out` writes.
 OTHER_PAGES = {"live.js", "report.html"}
 

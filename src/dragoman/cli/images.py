@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar
 import tyro
 
 from dragoman.cli.examples import Example
+from dragoman.cli.images_attention import AttentionImages
 from dragoman.cli.images_classify import ClassifyImages
 from dragoman.cli.images_evaluate import EvaluateImages
-from dragoman.cli.images_generate import AttentionImages, SampleImages
+from dragoman.cli.images_sample import SampleImages
 from dragoman.cli.images_train import TrainImages
 
 ACTIONS: dict[str, type[TrainImages | SampleImages | AttentionImages | ClassifyImages | EvaluateImages]] = {

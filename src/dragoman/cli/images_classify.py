@@ -29,7 +29,8 @@ class ClassifyImages:
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
     """Folder of pictures."""
     rollout: OptionalFile = None
-    """PNG or SVG file: the first pictures with the attention rollout (Abnar and Zuidema, 2020) of the class token."""
+    """PNG or SVG file: pictures, taken at equal steps from the folder, with the attention rollout (Abnar and Zuidema,
+    2020) of the class token."""
     count: Count = 12
     """Number of pictures in that file."""
     skip: Flag = False
@@ -57,12 +58,13 @@ class ClassifyImages:
             right = sum(label == reference for (label, _), reference in zip(labelled, references, strict=True))
             print(f"{right:,} of {len(labelled):,} right ({right / len(labelled):.1%})", file=sys.stderr)
         if self.rollout is not None:
-            shown = slice(0, self.count)
+            shown = pictures.spread(self.count)
+            of_shown = classifier.classify(shown.images)
             data = draw_heat_maps(
-                pictures.images[shown],
-                classifier.rollout(pictures.images[shown]),
-                [label for label, _ in labelled[shown]],
-                [probability for _, probability in labelled[shown]],
+                shown.images,
+                classifier.rollout(shown.images),
+                [label for label, _ in of_shown],
+                [probability for _, probability in of_shown],
                 "png" if form == "png" else "svg",
             )
             with written_to(self.rollout):

@@ -48,6 +48,7 @@ OutDirectory = Annotated[Path, arg(metavar="DIR")]
 Device = Annotated[
     str, arg(metavar="DEVICE", help="Device to compute on: auto (a GPU if there is one), cpu, cuda or cuda:N.")
 ]
+Labels = Annotated[tuple[str, ...], arg(name="label", metavar="LABEL", help_behavior_hint="")]
 Ensemble = Annotated[
     tuple[Path, ...],
     arg(

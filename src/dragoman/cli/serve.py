@@ -104,6 +104,8 @@ class Serve:
 
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="MODEL ...", help_behavior_hint="")]
     """Model directories, one for each language pair; MODEL=en-de states the languages of one."""
+    workers: Count = 1
+    """Processes that translate; they share the memory of the weights."""
     address: AddressOptions = AddressOptions()
     access: AccessOptions = AccessOptions()
     limit: LimitOptions = LimitOptions()
@@ -113,7 +115,7 @@ class Serve:
         check_installed()
         from dragoman.files import user_directory
         from dragoman.serving.interface_routes import interface_routes
-        from dragoman.serving.local_models import LocalModels
+        from dragoman.serving.pool import Pool
         from dragoman.serving.running import ServerSettings, run_server
         from dragoman.serving.served_models import find_models
 
@@ -133,7 +135,8 @@ class Serve:
         models = find_models(self.models)
         if self.access.access_log:
             logging.getLogger("dragoman.serving").setLevel(logging.INFO)
-        run_server(settings, LocalModels(models), interface_routes, on_ready=_print_ready)
+        pool = Pool({pair: (path,) for pair, path in models.items()}, workers=self.workers)
+        run_server(settings, pool, interface_routes, on_ready=_print_ready)
 
 
 def check_installed() -> None:

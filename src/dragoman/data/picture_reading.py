@@ -135,6 +135,16 @@ class PictureSet:
         """Number of channels: 1 or 3."""
         return int(self.images.shape[3])
 
+    def spread(self, count: int) -> "PictureSet":
+        """Return `count` pictures at equal steps from the first to the last, or all if there are fewer.
+
+        Pictures are sorted by their labels, so that those at equal steps have different ones.
+
+        Args:
+            count: number of pictures, at least 1.
+        """
+        return self.subset(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(np.int64))
+
     def subset(self, indices: npt.NDArray[np.int64]) -> "PictureSet":
         """Return the pictures with these indices, with the same names of labels; they are copied."""
         return PictureSet(

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from dragoman.data.picture_batches import to_unit
 from dragoman.device import select_device
 from dragoman.errors import SettingsError
-from dragoman.images.picture_generator import BATCH, Pictures
+from dragoman.images.picture_generator import Pictures, unit_batches
+from dragoman.inspection.capture import capture_images
 from dragoman.inspection.rollout import image_rollout
 from dragoman.models.config import ImageClassifierConfig
 from dragoman.models.description import image_classifier_config, load_description
@@ -98,13 +98,33 @@ class PictureClassifier:
             SettingsError: if the model has no attention.
             CorpusError: as in `classify`.
         """
+        model = self.vision_transformer()
+        return np.concatenate([image_rollout(model, images) for images in self._batches(pictures)])
+
+    def attend(self, pictures: Pictures) -> Float[np.ndarray, "N L H T T"]:
+        """Return the attention weights of every layer and head while the model reads the pictures [N, H, W, C].
+
+        Position 0 is the class token, and the others are the patches, row by row. Each row of the last axis sums to 1.
+
+        Raises:
+            SettingsError: if the model has no attention.
+            CorpusError: as in `classify`.
+        """
+        model = self.vision_transformer()
+        captured = [picture for images in self._batches(pictures) for picture in capture_images(model, images)]
+        arrays = [picture.encoder_self for picture in captured]
+        # N x [L, H, T, T] -> [N, L, H, T, T]
+        return np.stack([attention.weights for attention in arrays if attention is not None])
+
+    def vision_transformer(self) -> VisionTransformer:
+        """Return the model.
+
+        Raises:
+            SettingsError: if the model has no attention.
+        """
         if not isinstance(self.model, VisionTransformer):
             raise SettingsError("the model has no attention: it is a convolutional network")
-        return np.concatenate([image_rollout(self.model, images) for images in self._batches(pictures)])
+        return self.model
 
     def _batches(self, pictures: Pictures) -> Iterator[Float[Tensor, "B C H W"]]:
-        device = next(self.model.parameters()).device
-        for start in range(0, len(pictures), BATCH):
-            # [B, H, W, C] -> [B, C, H, W]; copied, because torch warns of an array that is only readable
-            images = torch.from_numpy(pictures[start : start + BATCH].copy()).permute(0, 3, 1, 2)
-            yield to_unit(images.to(device))
+        return unit_batches(pictures, next(self.model.parameters()).device)

@@ -1,9 +1,9 @@
 """`PictureGenerator`: make pictures with a self-attention GAN, and show where they attend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,24 +11,35 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from dragoman.data.picture_batches import to_bytes
+from dragoman.data.picture_batches import to_bytes, to_unit
 from dragoman.device import select_device
 from dragoman.errors import SettingsError
 from dragoman.images.attention import Array, recorded_maps
+from dragoman.layers.map_attention import MapAttention
 from dragoman.models.config.sagan import SaganConfig
 from dragoman.models.description import load_description, sagan_config
+from dragoman.models.image_classifier import check_image_shape
 from dragoman.models.inference import inference
 from dragoman.models.sagan import Sagan
 from dragoman.models.storage import load_sagan
 
 Pictures = npt.NDArray[np.uint8]
-# Pictures that are made at the same time.
+Network = Literal["generator", "discriminator"]
+# Pictures that are made, or read, at the same time.
 BATCH = 64
+
+
+def unit_batches(pictures: Pictures, device: torch.device) -> Iterator[Float[Tensor, "B C H W"]]:
+    """Yield batches of the pictures [N, H, W, C] as numbers from -1 to 1 on the device."""
+    for start in range(0, len(pictures), BATCH):
+        # [B, H, W, C] -> [B, C, H, W]; copied, because torch warns of an array that is only readable
+        images = torch.from_numpy(pictures[start : start + BATCH].copy()).permute(0, 3, 1, 2)
+        yield to_unit(images.to(device))
 
 
 @dataclass(frozen=True)
 class AttendingPictures:
-    """Pictures with the attention of the network that made them.
+    """Pictures with the attention of the network that made them, or that reads them.
 
     Attributes:
         pictures: [N, H, W, C].
@@ -117,13 +128,46 @@ class PictureGenerator:
         Raises:
             SettingsError: if the model has no attention, or as in `sample`.
         """
-        attention, size = self.model.generator.attention, self.config.attention
-        if attention is None or size is None:
-            raise SettingsError("the model has no attention: it was trained with model.attention = none")
+        attention = self._attention("generator")
         with recorded_maps(attention) as weights:
             pictures = self.sample(count, seed=seed, labels=labels)
+        return self._attending(pictures, weights, attention)
+
+    def attend_to(self, pictures: Pictures) -> AttendingPictures:
+        """Return pictures [N, H, W, C], real or generated, with the attention of the discriminator that reads them.
+
+        Raises:
+            SettingsError: if the model has no attention.
+            CorpusError: if the pictures have another size or number of channels than those of the model.
+        """
+        attention, device = self._attention("discriminator"), next(self.model.parameters()).device
+        with inference([self.model]), recorded_maps(attention) as weights:
+            for images in unit_batches(pictures, device):
+                check_image_shape(images, size=self.config.size, channels=self.config.channels)
+                # The label is not used before the score, so that the attention is the same for all labels.
+                self.model.discriminator(images, torch.zeros(len(images), dtype=torch.int64, device=device))
+        return self._attending(pictures, weights, attention)
+
+    def map_size(self) -> int:
+        """Return the height and width of the feature map with attention, in both networks.
+
+        Raises:
+            SettingsError: if the model has no attention.
+        """
+        if self.config.attention is None:
+            raise SettingsError("the model has no attention: it was trained with model.attention = none")
+        return self.config.attention
+
+    def _attention(self, network: Network) -> MapAttention:
+        self.map_size()
+        attention = getattr(self.model, network).attention
+        assert isinstance(attention, MapAttention)
+        return attention
+
+    def _attending(self, pictures: Pictures, weights: list[Array], attention: MapAttention) -> AttendingPictures:
+        size = self.map_size()
         # [N, h*w, h*w] -> [N, h, w, h, w]
-        maps = np.concatenate(weights).reshape(count, size, size, size, size)
+        maps = np.concatenate(weights).reshape(len(pictures), size, size, size, size)
         return AttendingPictures(pictures, maps, attention.gamma.item())
 
     def latents(self, count: int, seed: int) -> Float[Tensor, "N Z"]:

@@ -18,6 +18,25 @@ from dragoman.models.seq2seq import AttentionModules
 INITIAL_STD = 0.02
 
 
+def check_image_shape(images: Float[Tensor, "B C H W"], *, size: int, channels: int) -> None:
+    """Check the size of the images that a model reads.
+
+    Args:
+        images: the images.
+        size: height and width of the images of the model.
+        channels: their number of channels.
+
+    Raises:
+        CorpusError: the images have another size or number of channels than those of the model.
+    """
+    _, found, height, width = images.shape
+    if (found, height, width) != (channels, size, size):
+        raise CorpusError(
+            f"expected images of {size} x {size} with {channels} channels, "
+            f"found {height} x {width} with {found}: scale the images to the size of the model"
+        )
+
+
 class ImageClassifier(nn.Module, ABC):
     """Base class of models that compute features of an image, and a linear map from features to labels.
 
@@ -80,12 +99,7 @@ class ImageClassifier(nn.Module, ABC):
         Raises:
             CorpusError: the images have another size or number of channels than those of the model.
         """
-        _, channels, height, width = images.shape
-        if (channels, height, width) != (self.channels, self.image_size, self.image_size):
-            raise CorpusError(
-                f"expected images of {self.image_size} x {self.image_size} with {self.channels} channels, "
-                f"found {height} x {width} with {channels}: scale the images to the size of the model"
-            )
+        check_image_shape(images, size=self.image_size, channels=self.channels)
 
     def attentions(self) -> AttentionModules:
         """Return the modules that compute the attention weights; by default, none."""

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.errors import CorpusError
 from dragoman.models.config.transformer import TransformerConfig
 from dragoman.native import Build, Precision, engine_settings
+from dragoman.native.live_search import LiveSearch
 from dragoman.native.loading import (
     MOST_SHARING,
     MOST_THREADS,
@@ -20,6 +20,7 @@ from dragoman.native.loading import (
     check_between,
     load_into_engine,
 )
+from dragoman.native.requests import engine_request, hypotheses_of, search_settings, too_long
 from dragoman.search.config import DEFAULT_BATCH_TOKENS, MAX_BATCH_TOKENS, SearchConfig, check_batch_tokens
 from dragoman.search.results import Hypothesis, SearchInput, require_outputs
 from dragoman.text.subwords import BOS, EOS, NEVER_GENERATED
@@ -123,20 +124,15 @@ class NativeBackend:
         """
         if not inputs:
             return []
-        lengths = [len(row.source) for row in inputs]
+        requests = [engine_request(row, config) for row in inputs]
         workers = min(self.threads, len(inputs))
         try:
             outputs = self._model.search(
-                sources=[[*row.source, EOS] for row in inputs],
-                prefixes=[row.prefix for row in inputs],
-                minimum=[config.minimum_length(length) for length in lengths],
-                maximum=[
-                    max(config.maximum_length(length), len(each.prefix))
-                    for length, each in zip(lengths, inputs, strict=True)
-                ],
-                beam=config.beam,
-                n_best=config.n_best,
-                length_penalty=config.length_penalty,
+                sources=[request.source for request in requests],
+                prefixes=[request.prefix for request in requests],
+                minimum=[request.minimum for request in requests],
+                maximum=[request.maximum for request in requests],
+                **search_settings(config),
                 batch_sentences=self.batch_sentences,
                 batch_tokens=self.batch_tokens,
                 threads=workers,
@@ -144,17 +140,21 @@ class NativeBackend:
                 shortlist=self._shortlist,
             )
         except IndexError as error:
-            raise CorpusError(
-                f"{error}: split the text, or train with sinusoidal positions or a larger max_positions"
-            ) from error
-        return require_outputs(
-            [
-                [
-                    Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=finished)
-                    for tokens, log_probability, score, finished in hypotheses
-                ]
-                for hypotheses in outputs
-            ]
+            raise too_long(error) from error
+        return require_outputs([hypotheses_of(output) for output in outputs])
+
+    def live(self) -> LiveSearch:
+        """Return a search that takes sentences while it runs, with the weights and the settings of this backend.
+
+        It has threads of its own, each of which translates whole sentences: `shared_bytes` has no effect.
+        """
+        return LiveSearch(
+            self._build.module,
+            self._model,
+            threads=self.threads,
+            batch_sentences=self.batch_sentences,
+            batch_tokens=self.batch_tokens,
+            shortlist=self._shortlist,
         )
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]:

@@ -20,6 +20,10 @@ class Beam {
         : request_(request), config_(config), special_(special), tokens_(1), log_probability_{0.0f}, observed_(1) {}
 
     int hypotheses() const { return int(tokens_.size()); }
+    int position() const { return position_; }
+
+    // Return the tokens of the most probable hypothesis that is not finished; there must be one.
+    const std::vector<int>& best() const { return tokens_.front(); }
 
     // Return the next input token of the decoder.
     int last_token(int hypothesis) const {

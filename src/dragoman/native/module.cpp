@@ -1,9 +1,8 @@
 // The extension module that dragoman.native.backend and dragoman.native.language_backend use. It receives weights and
 // token ids, and returns hypotheses, logits and tokens; it reads no files and handles no text.
-#include <numeric>
-
 #include "crew.hpp"
 #include "language_module.hpp"
+#include "live_module.hpp"
 #include "python.hpp"
 #include "search.hpp"
 
@@ -40,18 +39,6 @@ std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& spec
     });
 }
 
-// Call `function` with a stepper whose keys and values are stored as float for weights in float32, else as bf16.
-template <class Function>
-void with_stepper(Model& model, int beam, int team, const CancelFlag& cancelled, const Function& function) {
-    if (model.precision() == Precision::fp32) {
-        Stepper<float> stepper(model, beam, team, cancelled);
-        function(stepper);
-    } else {
-        Stepper<Bf16> stepper(model, beam, team, cancelled);
-        function(stepper);
-    }
-}
-
 std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::vector<int>>& sources,
                                            const std::vector<std::vector<int>>& prefixes,
                                            const std::vector<int>& minimum, const std::vector<int>& maximum, int beam,
@@ -66,27 +53,20 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
     const size_t count = sources.size();
     if (prefixes.size() != count || minimum.size() != count || maximum.size() != count)
         throw std::invalid_argument("the numbers of sources, prefixes and lengths differ");
-    std::vector<Request> requests;
+    std::vector<Task> tasks;
     for (size_t i = 0; i < count; ++i) {
-        requests.push_back({sources[i], prefixes[i], minimum[i], maximum[i]});
-        check(requests.back(), model.settings().source_vocabulary, model.settings().target_vocabulary);
+        tasks.push_back({{sources[i], prefixes[i], minimum[i], maximum[i]}, config});
+        check(tasks.back().request, model.settings().source_vocabulary, model.settings().target_vocabulary);
     }
-    // Longest first, so that no long sentence is started last.
-    Queue queue{requests, std::vector<size_t>(count)};
-    std::iota(queue.order.begin(), queue.order.end(), size_t(0));
-    std::stable_sort(queue.order.begin(), queue.order.end(),
-                     [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
-    std::vector<std::vector<Hypothesis>> results(count);
+    Queue queue(tasks, limits);
     if (shortlist) model.allow_selection();
-    run_together(threads, queue.cancelled, [&] {
-        with_stepper(model, beam, team, queue.cancelled, [&](auto& stepper) {
-            Worker worker(stepper, model.special(), config, limits, shortlist);
-            worker.run(queue, results);
-        });
+    run_together(threads, queue.cancelled(), [&] {
+        with_stepper(model, team, queue.cancelled(),
+                     [&](auto& stepper) { Worker(stepper, model.special(), shortlist, queue).run(); });
     });
     std::vector<std::vector<py::tuple>> outputs(count);
     for (size_t i = 0; i < count; ++i)
-        for (const auto& each : results[i])
+        for (const auto& each : queue.results(i))
             outputs[i].push_back(py::make_tuple(each.tokens, each.log_probability, each.score, each.finished));
     return outputs;
 }
@@ -101,8 +81,8 @@ py::array_t<float> logits(Model& model, const std::vector<int>& source, const st
     float* to = array.mutable_data();
     CancelFlag cancelled{false};
     run_together(1, cancelled, [&] {
-        with_stepper(model, 1, 1, cancelled, [&](auto& stepper) {
-            const auto states = stepper.start({{source, {}}});
+        with_stepper(model, 1, cancelled, [&](auto& stepper) {
+            const auto states = stepper.start({{source, 1, {}}});
             for (size_t t = 0; t <= target.size(); ++t, to += vocabulary)
                 stepper.step({states[0].get()}, {t == 0 ? model.special().bos : target[t - 1]},
                              [to](size_t, int, const Logits& row) {
@@ -150,5 +130,6 @@ PYBIND11_MODULE(DRAGOMAN_MODULE, m) {
              py::arg("shortlist").none(true))
         .def("shortlist", &shortlist, py::arg("always"), py::arg("likely"), py::arg("starts"))
         .def("logits", &logits, py::arg("source"), py::arg("target"));
+    define_live_search(m);
     define_language_model(m);
 }

@@ -30,6 +30,25 @@ struct Request {
     int minimum, maximum;
 };
 
+// A sentence to search, and how.
+struct Task {
+    Request request;
+    SearchConfig config;
+
+    // Return the part of a batch that the sentence takes, see `BatchLimits`.
+    int64_t weight() const { return int64_t(request.source.size()) * config.beam; }
+};
+
+// What is in a worker's batch, see `BatchLimits`.
+struct Load {
+    int64_t sentences = 0, tokens = 0;
+
+    void add(const Task& task) {
+        ++sentences;
+        tokens += task.weight();
+    }
+};
+
 struct Hypothesis {
     std::vector<int> tokens;
     float log_probability, score;

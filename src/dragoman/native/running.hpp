@@ -24,6 +24,12 @@ class Running {
     Running(const Running&) = delete;
     ~Running() { all_.erase(this); }
 
+    // Return true once the interpreter shuts down.
+    static bool closed() { return closed_; }
+
+    // Return the number of forks by which this process was made.
+    static int forks() { return forks_; }
+
     [[noreturn]] static void throw_closed() { throw std::runtime_error("the Python interpreter is shutting down"); }
 
     // Cancel all calls, refuse new ones, and wait until none is left. Called when the interpreter shuts down.
@@ -37,11 +43,15 @@ class Running {
     }
 
     // Forget all calls. Called in the child process after a fork, in which the other threads do not exist.
-    static void forget() { all_.clear(); }
+    static void forget() {
+        all_.clear();
+        ++forks_;
+    }
 
   private:
     static inline std::set<Running*> all_;
     static inline bool closed_ = false;
+    static inline int forks_ = 0;
     CancelFlag& cancelled_;
 };
 

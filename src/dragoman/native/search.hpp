@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -15,12 +17,90 @@
 
 namespace dragoman {
 
-// The requests of one search; workers take them one by one.
-struct Queue {
-    const std::vector<Request>& requests;
-    std::vector<size_t> order;
-    std::atomic<size_t> next{0};  // index in `order`
-    CancelFlag cancelled{false};
+// Where workers get tasks and leave results. Workers call it from several threads.
+class Supply {
+  public:
+    explicit Supply(const BatchLimits& limits) : limits_(limits) {}
+    virtual ~Supply() = default;
+
+    // Set to end all workers soon.
+    CancelFlag& cancelled() { return cancelled_; }
+
+    // Append tasks to admit to a worker's batch, each of which must stay in place until `finish` or `fail`. None for an
+    // empty batch ends the worker.
+    virtual void take(Load batch, std::vector<Task*>& tasks) = 0;
+
+    // Return true if the results of a task are no longer needed; `finish` is then called without hypotheses.
+    virtual bool abandoned(const Task& task) const = 0;
+
+    // Called after each position of a task that is not finished.
+    virtual void advanced(Task& task, const Beam& beam) = 0;
+
+    virtual void finish(Task& task, std::vector<Hypothesis> hypotheses) = 0;
+
+    // Called if a task throws; the other tasks of the batch continue.
+    virtual void fail(Task& task, std::exception_ptr error) = 0;
+
+  protected:
+    // Return true if a quarter of the batch is free: encoding several sentences together is faster.
+    bool has_room(const Load& batch) const {
+        return batch.sentences <= limits_.sentences - std::max(int64_t(1), limits_.sentences / 4) ||
+               batch.sentences == 0;
+    }
+
+    // Return true if a task may be added. A sentence that exceeds the limit is searched alone.
+    bool fits(const Load& batch, const Task& task) const {
+        return batch.sentences < limits_.sentences &&
+               (batch.sentences == 0 || batch.tokens + task.weight() <= limits_.tokens);
+    }
+
+    const BatchLimits limits_;
+
+  private:
+    CancelFlag cancelled_{false};
+};
+
+// The tasks of one search, all of which are present when it begins; the first error ends it.
+class Queue : public Supply {
+  public:
+    // `tasks` must outlive this object.
+    Queue(std::vector<Task>& tasks, const BatchLimits& limits)
+        : Supply(limits), tasks_(tasks), order_(tasks.size()), results_(tasks.size()) {
+        // Longest first, so that no long sentence is started last.
+        std::iota(order_.begin(), order_.end(), size_t(0));
+        std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+            return tasks_[a].request.source.size() > tasks_[b].request.source.size();
+        });
+    }
+
+    void take(Load batch, std::vector<Task*>& tasks) override {
+        if (!has_room(batch)) return;
+        while (true) {
+            // Another worker may take the task that is checked here; the one taken instead is not longer.
+            const size_t checked = next_.load();
+            if (checked >= order_.size() || !fits(batch, tasks_[order_[checked]])) return;
+            const size_t next = next_.fetch_add(1);
+            if (next >= order_.size()) return;
+            tasks.push_back(&tasks_[order_[next]]);
+            batch.add(*tasks.back());
+        }
+    }
+
+    bool abandoned(const Task&) const override { return false; }
+    void advanced(Task&, const Beam&) override {}
+    void finish(Task& task, std::vector<Hypothesis> hypotheses) override {
+        results_[size_t(&task - tasks_.data())] = std::move(hypotheses);
+    }
+    void fail(Task&, std::exception_ptr error) override { std::rethrow_exception(error); }
+
+    // Return the hypotheses of task i, after the search.
+    const std::vector<Hypothesis>& results(size_t i) const { return results_[i]; }
+
+  private:
+    std::vector<Task>& tasks_;
+    std::vector<size_t> order_;
+    std::atomic<size_t> next_{0};  // index in `order_`
+    std::vector<std::vector<Hypothesis>> results_;
 };
 
 // A worker with a batch of its own; there is one worker per thread.
@@ -28,90 +108,160 @@ template <class Cell>
 class Worker {
   public:
     // `shortlist` may be null.
-    Worker(Stepper<Cell>& stepper, const SpecialTokens& special, const SearchConfig& config, const BatchLimits& limits,
-           const Shortlist* shortlist)
-        : stepper_(stepper), special_(special), config_(config), limits_(limits), shortlist_(shortlist) {}
+    Worker(Stepper<Cell>& stepper, const SpecialTokens& special, const Shortlist* shortlist, Supply& supply)
+        : stepper_(stepper), special_(special), shortlist_(shortlist), supply_(supply) {}
 
-    // Search until the queue is empty or cancelled. The hypotheses of request i are written to `results[i]`.
-    void run(Queue& queue, std::vector<std::vector<Hypothesis>>& results) {
-        while (!queue.cancelled) {
-            admit(queue);
-            if (active_.empty()) return;
-            advance(results);
+    // Search until the supply is empty or cancelled.
+    void run() {
+        while (!supply_.cancelled()) {
+            admit();
+            if (active_.empty()) {
+                if (taken_.empty()) return;
+                continue;
+            }
+            advance();
         }
     }
 
+    // Give up all tasks of the batch, after `run` has thrown an exception.
+    void fail(const std::exception_ptr& error) {
+        for (auto& sentence : active_)
+            if (sentence.task) supply_.fail(*sentence.task, error);
+        for (Task* task : taken_)
+            if (task) supply_.fail(*task, error);
+        active_.clear();
+        taken_.clear();
+    }
+
   private:
+    using State = DecoderState<Cell>;
+
     struct Sentence {
-        size_t index;    // of the request
-        int64_t weight;  // source tokens times the beam, see `BatchLimits`
+        Task* task;  // null once it has been finished
         Beam beam;
-        std::unique_ptr<DecoderState<Cell>> state;
+        std::unique_ptr<State> state;
+        std::exception_ptr error;
     };
 
-    int64_t weight(const Request& request) const { return int64_t(request.source.size()) * config_.beam; }
-
-    // Admit sentences if a quarter of the batch is free: encoding several sentences together is faster.
-    void admit(Queue& queue) {
-        const int64_t maximum = limits_.sentences;
-        if (!active_.empty() && int64_t(active_.size()) > maximum - std::max(int64_t(1), maximum / 4)) return;
-        int64_t weights = 0;
-        for (const auto& sentence : active_) weights += sentence.weight;
-        std::vector<size_t> taken;
-        while (int64_t(active_.size() + taken.size()) < maximum) {
-            // A sentence that exceeds the limit is searched alone. Another worker may take the sentence that is checked
-            // here; the one taken instead is not longer, since the order is by descending length.
-            const size_t checked = queue.next.load();
-            if (checked >= queue.order.size()) break;
-            if (weights > 0 && weights + weight(queue.requests[queue.order[checked]]) > limits_.tokens) break;
-            const size_t next = queue.next.fetch_add(1);
-            if (next >= queue.order.size()) break;
-            taken.push_back(queue.order[next]);
-            weights += weight(queue.requests[taken.back()]);
+    void admit() {
+        taken_.clear();
+        Load batch;
+        for (const auto& sentence : active_) batch.add(*sentence.task);
+        supply_.take(batch, taken_);
+        if (taken_.empty()) return;
+        try {
+            begin(taken_.begin(), taken_.end());
+        } catch (const Cancelled&) {
+            throw;
+        } catch (...) {
+            for (auto task = taken_.begin(); task != taken_.end(); ++task) begin_alone(task);
         }
+    }
+
+    using TaskIterator = std::vector<Task*>::iterator;
+
+    void begin(TaskIterator first, TaskIterator last) {
         std::vector<Source> sources;
-        for (const size_t i : taken) {
-            const Request& request = queue.requests[i];
-            sources.push_back({request.source,
+        for (auto task = first; task != last; ++task) {
+            const Request& request = (*task)->request;
+            sources.push_back({request.source, (*task)->config.beam,
                                shortlist_ ? shortlist_->allowed(request.source, request.prefix) : std::vector<int>()});
         }
         auto states = stepper_.start(std::move(sources));
-        for (size_t i = 0; i < taken.size(); ++i) {
-            const Request& request = queue.requests[taken[i]];
-            active_.push_back({taken[i], weight(request), Beam(request, config_, special_), std::move(states[i])});
+        active_.reserve(active_.size() + states.size());
+        for (auto& state : states) {
+            Task* const task = *first;
+            active_.push_back({task, Beam(task->request, task->config, special_), std::move(state), nullptr});
+            *first++ = nullptr;
+        }
+    }
+
+    void begin_alone(TaskIterator task) {
+        try {
+            begin(task, task + 1);
+        } catch (const Cancelled&) {
+            throw;
+        } catch (...) {
+            supply_.fail(*std::exchange(*task, nullptr), std::current_exception());
         }
     }
 
     // Advance every sentence by one position, and remove those whose results are final.
-    void advance(std::vector<std::vector<Hypothesis>>& results) {
-        std::vector<DecoderState<Cell>*> states;
-        std::vector<int> tokens;
-        for (auto& sentence : active_) {
-            states.push_back(sentence.state.get());
-            for (int h = 0; h < sentence.beam.hypotheses(); ++h) tokens.push_back(sentence.beam.last_token(h));
+    void advance() {
+        for (auto& sentence : active_)
+            if (supply_.abandoned(*sentence.task)) finish(sentence, {});
+        remove_finished();
+        if (active_.empty()) return;
+        try {
+            step(0, active_.size());
+        } catch (const Cancelled&) {
+            throw;
+        } catch (...) {
+            for (size_t i = 0; i < active_.size(); ++i) step_alone(i);
         }
-        stepper_.step(states, tokens, [&](size_t sentence, int hypothesis, const Logits& logits) {
-            active_[sentence].beam.observe(hypothesis, logits);
-        });
-        std::vector<Sentence> running;
         for (auto& sentence : active_) {
+            if (sentence.error) {
+                supply_.fail(*std::exchange(sentence.task, nullptr), sentence.error);
+                continue;
+            }
             const std::vector<int> parents = sentence.beam.advance();
             if (sentence.beam.decided()) {
-                results[sentence.index] = sentence.beam.results();
+                finish(sentence, sentence.beam.results());
             } else {
                 sentence.state->reorder(parents);
-                running.push_back(std::move(sentence));
+                supply_.advanced(*sentence.task, sentence.beam);
             }
         }
-        active_ = std::move(running);
+        remove_finished();
+    }
+
+    // Compute the logits of the sentences `first` to `last`.
+    void step(size_t first, size_t last) {
+        states_.clear();
+        tokens_.clear();
+        for (size_t i = first; i < last; ++i) {
+            const Sentence& sentence = active_[i];
+            states_.push_back(sentence.state.get());
+            for (int h = 0; h < sentence.beam.hypotheses(); ++h) tokens_.push_back(sentence.beam.last_token(h));
+        }
+        stepper_.step(states_, tokens_, [&](size_t sentence, int hypothesis, const Logits& logits) {
+            active_[first + sentence].beam.observe(hypothesis, logits);
+        });
+    }
+
+    // Repeat a step that threw, with one sentence; the results of a sentence do not depend on the others.
+    void step_alone(size_t i) {
+        Sentence& sentence = active_[i];
+        sentence.state->cache.keep(sentence.beam.position());
+        try {
+            step(i, i + 1);
+        } catch (const Cancelled&) {
+            throw;
+        } catch (...) {
+            sentence.error = std::current_exception();
+        }
+    }
+
+    void finish(Sentence& sentence, std::vector<Hypothesis> hypotheses) {
+        supply_.finish(*std::exchange(sentence.task, nullptr), std::move(hypotheses));
+    }
+
+    void remove_finished() {
+        running_.clear();
+        for (auto& sentence : active_)
+            if (sentence.task) running_.push_back(std::move(sentence));
+        std::swap(active_, running_);
+        running_.clear();
     }
 
     Stepper<Cell>& stepper_;
     const SpecialTokens& special_;
-    const SearchConfig& config_;
-    const BatchLimits& limits_;
     const Shortlist* const shortlist_;
-    std::vector<Sentence> active_;
+    Supply& supply_;
+    std::vector<Sentence> active_, running_;
+    std::vector<Task*> taken_;  // null once it is in `active_` or has failed
+    std::vector<State*> states_;
+    std::vector<int> tokens_;
 };
 
 }  // namespace dragoman

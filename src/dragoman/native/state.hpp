@@ -60,30 +60,38 @@ class PagePool {
 template <class Cell>
 class Cache {
   public:
-    // Begin with one hypothesis without positions. `pool` must outlive this object.
-    explicit Cache(PagePool<Cell>& pool) : pool_(pool), ancestry_(1) {}
+    // Begin with one hypothesis without positions.
+    explicit Cache(std::shared_ptr<PagePool<Cell>> pool) : pool_(std::move(pool)), ancestry_(1) {}
     Cache(const Cache&) = delete;
-    ~Cache() { pool_.give_back(pages_); }
+    ~Cache() { pool_->give_back(pages_); }
 
     int hypotheses() const { return int(ancestry_.size()); }
     int length() const { return length_; }
 
     // Add a position to every hypothesis.
     void extend() {
-        if (length_ % PagePool<Cell>::PAGE == 0) pages_.push_back(pool_.take());
+        if (size_t(length_) == pages_.size() * PagePool<Cell>::PAGE) pages_.push_back(pool_->take());
         for (size_t h = 0; h < ancestry_.size(); ++h) ancestry_[h].push_back(uint16_t(h));
         ++length_;
     }
 
+    // Forget all but the first `length` positions, also after an `extend` that failed.
+    void keep(int length) {
+        for (auto& positions : ancestry_) positions.resize(size_t(length));
+        length_ = length;
+    }
+
     // Return a pointer to the key [D] of the last position, followed by the value [D].
-    Cell* last(int layer, int hypothesis) { return pages_.back().get() + pool_.offset(layer, length_ - 1, hypothesis); }
+    Cell* last(int layer, int hypothesis) {
+        return pages_.back().get() + pool_->offset(layer, length_ - 1, hypothesis);
+    }
 
     // Write pointers to the key of every position of a hypothesis, each followed by the value, to `positions`.
     void past(int layer, int hypothesis, std::vector<const Cell*>& positions) const {
         const auto& ancestry = ancestry_[size_t(hypothesis)];
         positions.resize(ancestry.size());
         for (size_t t = 0; t < ancestry.size(); ++t)
-            positions[t] = pages_[t / PagePool<Cell>::PAGE].get() + pool_.offset(layer, int(t), ancestry[t]);
+            positions[t] = pages_[t / PagePool<Cell>::PAGE].get() + pool_->offset(layer, int(t), ancestry[t]);
     }
 
     // Replace the hypotheses by copies of `parents`, which may contain a hypothesis several times or not at all.
@@ -95,7 +103,7 @@ class Cache {
     }
 
   private:
-    PagePool<Cell>& pool_;
+    const std::shared_ptr<PagePool<Cell>> pool_;
     int length_ = 0;
     std::vector<typename PagePool<Cell>::Page> pages_;
     std::vector<std::vector<uint16_t>> ancestry_;  // [hypothesis][position]
@@ -112,7 +120,7 @@ struct VocabularyPart {
 // Decoder state of one sentence; the reference is dragoman.models.transformer.TransformerState.
 template <class Cell>
 struct DecoderState {
-    explicit DecoderState(PagePool<Cell>& pool) : cache(pool) {}
+    explicit DecoderState(std::shared_ptr<PagePool<Cell>> pool) : cache(std::move(pool)) {}
 
     int hypotheses() const { return cache.hypotheses(); }
     void reorder(const std::vector<int>& parents) { cache.reorder(parents); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,10 +12,11 @@
 
 namespace dragoman {
 
-// A source to encode: its ids with EOS, and the tokens that its output may use, ascending (empty: the whole
-// vocabulary).
+// A source to encode: its ids with EOS, the largest number of its hypotheses, and the tokens that its output may use,
+// ascending (empty: the whole vocabulary).
 struct Source {
     const std::vector<int>& tokens;
+    int beam;
     std::vector<int> allowed;
 };
 
@@ -40,21 +42,18 @@ class Stepper {
   public:
     using State = DecoderState<Cell>;
 
-    // `beam` is the largest number of hypotheses per sentence. The arguments must outlive this object.
-    Stepper(Model& model, int beam, int team_size, const CancelFlag& cancelled)
-        : model_(model),
-          scratch_(model.precision(), team_size, model.angles(), cancelled),
-          pool_(model.decoder().layers(), beam, model.settings().d_model) {}
+    // The arguments must outlive this object.
+    Stepper(Model& model, int team_size, const CancelFlag& cancelled)
+        : model_(model), scratch_(model.precision(), team_size, model.angles(), cancelled) {}
 
-    // Encode sources together; return the initial decoder state of each, with one hypothesis without tokens. The states
-    // must not outlive this object.
+    // Encode sources together; return the initial decoder state of each, with one hypothesis without tokens.
     std::vector<std::unique_ptr<State>> start(std::vector<Source> sources) {
         std::vector<std::unique_ptr<State>> states;
         std::vector<State*> all;
         std::vector<int> starts{0};
         for (auto& source : sources) {
             starts.push_back(starts.back() + int(source.tokens.size()));
-            states.push_back(std::make_unique<State>(pool_));
+            states.push_back(std::make_unique<State>(pool(source.beam)));
             all.push_back(states.back().get());
             if (source.allowed.empty()) continue;
             Linear output = model_.output().select(source.allowed);
@@ -123,16 +122,40 @@ class Stepper {
         }
     }
 
+    // Return the pool of pages for this number of hypotheses. Without a limit, pools that are no longer used would keep
+    // their memory.
+    std::shared_ptr<PagePool<Cell>> pool(int beam) {
+        if (pools_.size() == MOST_POOLS && pools_.count(beam) == 0)
+            for (auto each = pools_.begin(); each != pools_.end();)
+                each = each->second.use_count() == 1 ? pools_.erase(each) : std::next(each);
+        auto& pool = pools_[beam];
+        if (!pool) pool = std::make_shared<PagePool<Cell>>(model_.decoder().layers(), beam, model_.settings().d_model);
+        return pool;
+    }
+
     const VocabularyPart& part_of(const std::vector<State*>& states, int row) const {
         return states[owners_[size_t(row)].state]->part;
     }
 
     static constexpr int LOGIT_ROWS = 36;
+    static constexpr size_t MOST_POOLS = 8;
 
     const Model& model_;
     Scratch scratch_;
-    PagePool<Cell> pool_;
-    std::vector<Owner> owners_;  // [row]
+    std::map<int, std::shared_ptr<PagePool<Cell>>> pools_;  // by the largest number of hypotheses
+    std::vector<Owner> owners_;                             // [row]
 };
+
+// Call `function` with a stepper whose keys and values are stored as float for weights in float32, else as bf16.
+template <class Function>
+void with_stepper(Model& model, int team_size, const CancelFlag& cancelled, const Function& function) {
+    if (model.precision() == Precision::fp32) {
+        Stepper<float> stepper(model, team_size, cancelled);
+        function(stepper);
+    } else {
+        Stepper<Bf16> stepper(model, team_size, cancelled);
+        function(stepper);
+    }
+}
 
 }  // namespace dragoman

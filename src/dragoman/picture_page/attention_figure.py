@@ -43,7 +43,8 @@ def draw_attention(
 ) -> bytes:
     """Return a figure with one row for each picture: the picture with its query points, then the map of each point.
 
-    A map shows the weights of its query, from 0 (the dimmed picture) to the largest one, which is written below.
+    The colours of a map stand for the weights of its query, from 0 to the largest one, which is written below. The
+    smallest weight is transparent.
 
     Args:
         pictures: the pictures.
@@ -66,7 +67,7 @@ def draw_attention(
     assert weights.shape == (count, grid[0] * grid[1], key_grid[0] * key_grid[1]), (weights.shape, grid, key_grid)
     assert len(points) == count
     assert titles is None or len(titles) == count
-    _check_number(count)
+    check_number(count)
     _check_points(points, grid)
     check_maps(weights)
     columns = 1 + max(map(len, points))
@@ -133,7 +134,7 @@ def draw_heat_maps(
     count = len(pictures)
     assert len(maps) == len(labels) == len(probabilities) == count
     assert maps.ndim == 3
-    _check_number(count)
+    check_number(count)
     if columns < 1:
         raise SettingsError(f"columns is {columns}; expected at least 1")
     check_maps(maps)
@@ -186,7 +187,12 @@ class _Layout:
         return axes
 
 
-def _check_number(count: int) -> None:
+def check_number(count: int) -> None:
+    """Check the number of pictures of a figure.
+
+    Raises:
+        SettingsError: if there are more than `MOST_PICTURES` pictures.
+    """
     if count > MOST_PICTURES:
         raise SettingsError(
             f"a figure shows at most {MOST_PICTURES} pictures, and there are {count}: use fewer pictures"

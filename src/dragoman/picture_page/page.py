@@ -41,14 +41,8 @@ def build_picture_page(pictures: Sequence[PictureAttention], *, title: str) -> s
         >>> build_picture_page([picture], title="Attention").startswith("<!doctype html>")
         True
     """
-    if not 1 <= len(pictures) <= MOST_PICTURES:
-        raise CorpusError(f"there are {len(pictures)} pictures; a page shows 1 to {MOST_PICTURES}")
     weights = sum(layer.weights.size for picture in pictures for layer in picture.layers)
-    if weights > MOST_WEIGHTS:
-        raise CorpusError(
-            f"the pictures have {weights:,} attention weights, and a page contains at most {MOST_WEIGHTS:,}: use fewer "
-            "pictures or layers"
-        )
+    check_page_size(len(pictures), weights)
     parts = {
         "title": as_html(title),
         "style": _read("style.css"),
@@ -56,6 +50,21 @@ def build_picture_page(pictures: Sequence[PictureAttention], *, title: str) -> s
         "script": "\n".join(_read(f"{name}.js") for name in SCRIPTS),
     }
     return fill_template(_read("page.html"), parts)
+
+
+def check_page_size(pictures: int, weights: int) -> None:
+    """Check the number of pictures and of attention weights of a page, which may be done before they are computed.
+
+    Raises:
+        CorpusError: if there are no pictures, more than `MOST_PICTURES`, or more than `MOST_WEIGHTS` weights.
+    """
+    if not 1 <= pictures <= MOST_PICTURES:
+        raise CorpusError(f"there are {pictures} pictures; a page shows 1 to {MOST_PICTURES}")
+    if weights > MOST_WEIGHTS:
+        raise CorpusError(
+            f"the pictures have {weights:,} attention weights, and a page contains at most {MOST_WEIGHTS:,}: use fewer "
+            "pictures or layers"
+        )
 
 
 def save_picture_page(pictures: Sequence[PictureAttention], path: Path, *, title: str) -> None:

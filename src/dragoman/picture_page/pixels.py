@@ -89,7 +89,8 @@ def heat_map(picture: Pixels, weights: Float[np.ndarray, "c d"]) -> UInt8[np.nda
 
     Args:
         picture: the picture, of any size.
-        weights: a map over the picture; its largest value has the brightest colour. A map of zeros has no colour.
+        weights: a map over the picture; its largest value has the brightest colour, and its smallest value, even if
+            it is not 0, has none, so that the picture is visible under a map of similar values.
     """
     height, width, _ = picture.shape
     largest = weights.max()
@@ -99,7 +100,8 @@ def heat_map(picture: Pixels, weights: Float[np.ndarray, "c d"]) -> UInt8[np.nda
     # [h, w, 3]
     colours = np.stack([np.interp(heat, steps, [colour[channel] for colour in HEAT]) for channel in range(3)], axis=-1)
     grey = as_rgb(picture).astype(np.float64).mean(axis=-1, keepdims=True)
+    spread = heat - heat.min()
     # The square root makes weights of a tenth visible beside a weight of one.
-    opacity = np.sqrt(heat)[:, :, None] * 0.8
+    opacity = np.sqrt(spread / max(spread.max(), 1e-9))[:, :, None] * 0.8
     mixed = (1 - opacity) * DIMMED * grey + opacity * colours
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)

@@ -15,14 +15,14 @@ MAX_LINE_CHARACTERS = 10_000_000
 
 # Every character that some program treats as a line break, and NUL.
 _BREAKS = "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-_BREAK = re.compile(f"[{_BREAKS}]")
+LINE_BREAK = re.compile(f"[{_BREAKS}]")
 _AS_SPACES = dict.fromkeys(map(ord, _BREAKS), " ")
 
 
 def clean_line(text: str) -> str:
     """Return the text with every line break and NUL replaced by a space, and without white space at its ends."""
     # Few lines contain such a character, and searching needs a fraction of the time and memory of replacing.
-    if _BREAK.search(text):
+    if LINE_BREAK.search(text):
         text = text.translate(_AS_SPACES)
     return text.strip()
 

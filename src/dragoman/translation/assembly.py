@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -41,6 +41,10 @@ class _TranslatedSegment:
     links: Sequence[Link] = ()
 
 
+# Yields the inputs of a search, receives the hypotheses of each, and so on; returns the translation.
+LineSteps = Generator[list[SearchInput], list[list[Hypothesis]], Translation]
+
+
 def translate_split(
     lines: Sequence[SplitLine],
     search: Search,
@@ -61,61 +65,91 @@ def translate_split(
         on_progress: called before each search for a line of many segments.
     """
     short = [line for line in lines if line.more is None]
-    short_lines = iter(_translate([(line.segments, line.prefix) for line in short], search, tokenizer, align))
+    inputs_of_lines = [_inputs(line.segments, line.prefix) for line in short]
+    inputs = [row for line_inputs in inputs_of_lines for row in line_inputs]
+    hypotheses = search(inputs)
+    results = zip(hypotheses, _aligned(inputs, hypotheses, align), strict=True)
     for line in lines:
         if line.more is None:
-            segments = next(short_lines)
+            segments = _translated_segments(line.segments, results, tokenizer, with_links=align is not None)
+            yield _joined(line, segments, with_links=align is not None)
         else:
-            segments = list(_translate_long(line, search, tokenizer, align, on_progress))
-        yield _joined(line, segments, with_links=align is not None)
+            yield _searched(line_steps(line, tokenizer, align, on_progress), search)
 
 
-def _translate_long(
+def line_steps(
     line: SplitLine,
-    search: Search,
     tokenizer: Tokenizer,
-    align: AlignSegments | None,
-    on_progress: Callable[[LineProgress], None] | None,
-) -> Iterator[_TranslatedSegment]:
-    assert line.more is not None
+    align: AlignSegments | None = None,
+    on_progress: Callable[[LineProgress], None] | None = None,
+) -> LineSteps:
+    """Return a generator that translates one line, for a caller that searches by itself.
+
+    It yields the inputs of up to `SEGMENTS_AT_ONCE` segments, and receives the hypotheses of each input, best first. A
+    line with nothing to translate yields nothing, or an empty list.
+
+    Args:
+        line: the line, split into segments.
+        tokenizer: the tokenizer of the models.
+        align: see `translate_split`.
+        on_progress: called before each search.
+    """
     segments, prefix = line.segments, line.prefix
+    translated: list[_TranslatedSegment] = []
     done = characters = 0
     while segments:
         if on_progress is not None:
             on_progress(LineProgress(segments=done, characters=characters, all_characters=len(line.text)))
-        [translated] = _translate([(segments, prefix)], search, tokenizer, align)
-        yield from translated
-        done += sum(1 for segment in segments if segment.ids)
+        inputs = _inputs(segments, prefix)
+        hypotheses = yield inputs
+        results = zip(hypotheses, _aligned(inputs, hypotheses, align), strict=True)
+        translated += _translated_segments(segments, results, tokenizer, with_links=align is not None)
+        done += len(inputs)
         characters += sum(segment.size for segment in segments)
         if done:
             prefix = ()
-        segments = list(islice(line.more, SEGMENTS_AT_ONCE))
+        segments = [] if line.more is None else list(islice(line.more, SEGMENTS_AT_ONCE))
+    return _joined(line, translated, with_links=align is not None)
 
 
-def _translate(
-    groups: Sequence[tuple[Sequence[Segment], Sequence[int]]],
-    search: Search,
+def _searched(steps: LineSteps, search: Search) -> Translation:
+    try:
+        inputs = next(steps)
+        while True:
+            inputs = steps.send(search(inputs))
+    except StopIteration as end:
+        translation: Translation = end.value
+        return translation
+
+
+def _inputs(segments: Sequence[Segment], prefix: Sequence[int]) -> list[SearchInput]:
+    """Return the inputs of the segments that are not copied; the output of the first begins with the prefix."""
+    sources = [segment.ids for segment in segments if segment.ids]
+    return [SearchInput(source, [] if number else list(prefix)) for number, source in enumerate(sources)]
+
+
+def _aligned(
+    inputs: Sequence[SearchInput], hypotheses: Sequence[Sequence[Hypothesis]], align: AlignSegments | None
+) -> list[list[Link]]:
+    """Return the links of each input and its best hypothesis; none if no alignment was requested."""
+    if align is None:
+        return [[] for _ in inputs]
+    return align([row.source for row in inputs], [list(outputs[0].tokens) for outputs in hypotheses])
+
+
+def _translated_segments(
+    segments: Sequence[Segment],
+    results: Iterator[tuple[Sequence[Hypothesis], Sequence[Link]]],
     tokenizer: Tokenizer,
-    align: AlignSegments | None,
-) -> list[list[_TranslatedSegment]]:
-    """Translate groups of segments in one search; the output of a group's first segment begins with its prefix."""
-    inputs: list[SearchInput] = []
-    for segments, prefix in groups:
-        sources = [segment.ids for segment in segments if segment.ids]
-        inputs += [SearchInput(source, [] if number else list(prefix)) for number, source in enumerate(sources)]
-    hypotheses = search(inputs)
-    links: list[list[Link]] = [[] for _ in inputs]
-    if align is not None:
-        links = align([row.source for row in inputs], [list(outputs[0].tokens) for outputs in hypotheses])
-    results = zip(hypotheses, links, strict=True)
+    *,
+    with_links: bool,
+) -> list[_TranslatedSegment]:
+    """Return segments with their outputs; takes one of the results for each segment that is not copied."""
     return [
-        [
-            _translated(segment, *next(results), tokenizer, with_source=align is not None)
-            if segment.ids
-            else _copied(segment, with_links=align is not None)
-            for segment in segments
-        ]
-        for segments, _ in groups
+        _translated(segment, *next(results), tokenizer, with_source=with_links)
+        if segment.ids
+        else _copied(segment, with_links=with_links)
+        for segment in segments
     ]
 
 

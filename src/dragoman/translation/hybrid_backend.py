@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from dragoman.native.backend import NativeBackend
+from dragoman.native.live_search import LiveSearch
 from dragoman.search.config import SamplingConfig, SearchConfig
 from dragoman.search.results import Hypothesis, Score, SearchInput
 
@@ -41,6 +42,10 @@ class HybridBackend:
     def search(self, inputs: Sequence[SearchInput], config: SearchConfig) -> list[list[Hypothesis]]:
         """See `Backend`."""
         return self.native.search(inputs, config)
+
+    def live(self) -> LiveSearch:
+        """See `NativeBackend.live`."""
+        return self.native.live()
 
     @property
     def sampler(self) -> Self:

@@ -12,7 +12,7 @@ from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.text.lines import MAX_LINE_CHARACTERS, portions, with_prefixes
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import PairAnalyzer
-from dragoman.translation.assembly import translate_split
+from dragoman.translation.assembly import LineSteps, line_steps, translate_split
 from dragoman.translation.backend import inspectable_of, sampler_of
 from dragoman.translation.loading import load_parts
 from dragoman.translation.results import LineProgress, Translation
@@ -218,6 +218,40 @@ class Translator(PairAnalyzer):
             return sampler.sample(inputs, search, sampling)
 
         yield from translate_split(split, search_or_sample, self.tokenizer, align, on_progress)
+
+    def line_steps(self, line: str | bytes, *, prefix: str = "", alignment: AlignmentHead | None = None) -> LineSteps:
+        """Return a generator that translates a line, for a program that searches by itself.
+
+        The generator yields the inputs of a search, receives the hypotheses of each input, and so on until it returns
+        the `Translation`.
+
+        Args:
+            line: text, or UTF-8 bytes.
+            prefix: text with which the translation begins; see `translate`.
+            alignment: see `translate`.
+
+        Returns:
+            The generator.
+
+        Raises:
+            SettingsError: as `translate` does.
+
+        Example:
+            >>> from dragoman import Translator
+            >>> from dragoman.search.config import DEFAULT_SEARCH
+            >>> translator = Translator.load("models/mine")
+            >>> steps = translator.line_steps("Turn off the light.")
+            >>> hypotheses = translator.backend.search(next(steps), DEFAULT_SEARCH)
+            >>> try:
+            ...     inputs = steps.send(hypotheses)
+            ... except StopIteration as end:
+            ...     translation = end.value
+            >>> translation.segments
+            1
+        """
+        [split] = split_lines([line], [prefix], self.tokenizer, self.max_source_tokens, self.max_line_characters)
+        align = None if alignment is None else self._segment_aligner(alignment)
+        return line_steps(split, self.tokenizer, align)
 
     def translate_stream(
         self,

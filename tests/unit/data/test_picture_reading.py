@@ -24,7 +24,7 @@ from dragoman.data.picture_reading import (
     read_pictures,
 )
 from dragoman.errors import CorpusError, SettingsError
-from tests.support.pictures import gradient, save
+from tests.support.pictures import gradient, picture_set, save
 
 
 def read(folder: Path, size: int = 8, channels: Channels = 3, animated: Animated = "refuse") -> PictureSet:
@@ -467,3 +467,13 @@ def test_sets_are_checked(changes: dict[str, Any], message: str) -> None:
     PictureSet(**arguments)
     with pytest.raises(CorpusError, match=message):
         PictureSet(**arguments | changes)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, [0]), (2, [0, 9]), (4, [0, 3, 6, 9]), (10, list(range(10))), (99, list(range(10)))]
+)
+def test_pictures_at_equal_steps(count: int, expected: list[int]) -> None:
+    pictures = picture_set(10, labels=2)
+    spread = pictures.spread(count)
+    assert spread.names == tuple(pictures.names[i] for i in expected)
+    assert np.array_equal(spread.images, pictures.images[expected])

@@ -16,7 +16,9 @@ from safetensors.torch import load_file, save_file
 from dragoman import native
 from dragoman.models.weights import WEIGHTS_FILE
 from dragoman.native.language_backend import NativeTextState
+from dragoman.native.live_search import LiveSearch
 from dragoman.search.config import ContinuationConfig, SearchConfig
+from tests.support.live_search import Results
 from tests.support.native_language import native_model, random_tokens, write_language_model
 from tests.support.native_models import BUILDS, NOT_INSTALLED, native_backend, search_inputs, write_model
 
@@ -78,6 +80,52 @@ def test_several_threads_can_extend_the_table_of_positions(tmp_path: Path) -> No
         for _ in range(3):
             outputs = list(pool.map(lambda search: backend.search(search_inputs([[5, 9, 33]] * 3), search), searches))
             assert outputs == alone
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_several_python_threads_submit_and_cancel(tmp_path: Path, precision: native.Precision) -> None:
+    engine = native_backend(tmp_path, write_model(tmp_path), precision, threads=3, batch_sentences=4)
+    inputs = search_inputs(sentences(30))
+    expected = engine.search(inputs, SHORT)
+    endless = SearchConfig(min_length_offset=3000, max_length_offset=3000)
+    results = Results()
+    reports: list[tuple[int, ...]] = []
+
+    def submit(thread: int) -> None:
+        for i, row in enumerate(inputs):
+            ticket = live.submit(row, endless, results.done("cancelled"), group=thread, progress=reports.append)
+            live.submit(row, SHORT, results.done((thread, i)), group=thread, progress=reports.append)
+            assert live.cancel(ticket)
+
+    with engine.live() as live:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(submit, range(4)))
+        assert results.of([(thread, i) for thread in range(4) for i in range(30)]) == expected * 4
+        assert "cancelled" not in results.results
+
+
+def test_live_searches_end_while_threads_submit(tmp_path: Path) -> None:
+    """A sentence has one result, its hypotheses or an error, or is refused when it is submitted."""
+    engine = native_backend(tmp_path, write_model(tmp_path), threads=2, batch_sentences=2)
+    inputs = search_inputs(sentences(20))
+    for _ in range(5):
+        results, live = Results(), engine.live()
+
+        def submit(thread: int, live: LiveSearch = live, results: Results = results) -> list[tuple[int, int]]:
+            accepted = []
+            for i, row in enumerate(inputs):
+                try:
+                    live.submit(row, SHORT, results.done((thread, i)), group=thread)
+                except RuntimeError:
+                    break
+                accepted.append((thread, i))
+            return accepted
+
+        with ThreadPoolExecutor(3) as pool:
+            futures = [pool.submit(submit, thread) for thread in range(3)]
+            pool.submit(live.close)
+        live.close()
+        assert sorted(results.results) == sorted(name for future in futures for name in future.result())
 
 
 def test_several_threads_can_continue_the_same_state(tmp_path: Path) -> None:

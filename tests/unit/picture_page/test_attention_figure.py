@@ -9,6 +9,7 @@ from matplotlib.image import imread
 
 from dragoman.errors import CorpusError, SettingsError
 from dragoman.picture_page.attention_figure import MOST_PICTURES, POINT_COLOURS, draw_attention, draw_heat_maps
+from dragoman.picture_page.pixels import DIMMED, heat_map
 from tests.support.made_pictures import made_pictures, made_weights
 
 PICTURES, WEIGHTS = made_pictures(), made_weights(3, 24, 6)
@@ -50,6 +51,14 @@ def test_a_map_is_brightest_where_its_query_attends() -> None:
     brightness = pixels[rows, columns].sum(axis=-1)
     quarters = [half.mean() for side in np.array_split(brightness, 2) for half in np.array_split(side, 2, axis=1)]
     assert np.argmax(quarters) == 3
+
+
+def test_the_smallest_weight_leaves_the_dimmed_picture_visible() -> None:
+    picture = np.full((8, 8, 1), 200, dtype=np.uint8)
+    pixels = heat_map(picture, np.array([[0.24, 0.26]]))
+    assert (pixels[:, 0] == round(200 * DIMMED)).all()
+    assert (np.ptp(pixels[:, -1].astype(int), axis=-1) > 50).all()
+    assert (heat_map(picture, np.full((2, 2), 0.25)) == round(200 * DIMMED)).all()
 
 
 def test_heat_maps_have_label_and_probability() -> None:

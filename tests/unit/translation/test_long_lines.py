@@ -203,3 +203,23 @@ def test_copied_sources_are_not_distilled() -> None:
     translator, _ = copy_translator()
     kept = distill(translator, ["the lamp", "the door " + "-" * 100], search=GREEDY)
     assert [pair.source for pair in kept] == ["the lamp"]
+
+
+@pytest.mark.parametrize("prefix", ["", "the lamp"])
+@pytest.mark.parametrize("count", [0, 1, 5, 2 * SEGMENTS_AT_ONCE])
+def test_a_line_can_be_searched_by_its_caller(count: int, prefix: str) -> None:
+    translator = random_translator()
+    head = AlignmentHead(layer=0, head=None, from_input=True)
+    line, search = " ".join(f"{' '.join(WORDS)}." for _ in range(count)), SearchConfig(beam=1)
+    steps = translator.line_steps(line, prefix=prefix, alignment=head)
+    sizes = []
+    try:
+        inputs = next(steps)
+        while True:
+            sizes.append(len(inputs))
+            inputs = steps.send(translator.backend.search(inputs, search))
+    except StopIteration as end:
+        translation = end.value
+    assert [translation] == translator.translate([line], search=search, prefixes=[prefix], alignment=head)
+    assert max(sizes, default=0) <= SEGMENTS_AT_ONCE
+    assert sum(sizes) == translation.segments

@@ -37,7 +37,7 @@ function weightsOf(head) {
   return state.reversed ? current.to(head, index) : current.from(head, index);
 }
 
-/** Draw weights as one pixel for each position; `opacity` maps a share of the largest weight to 0 to 1. */
+/** Draw weights as one pixel for each position; `opacity` maps a weight to 0 to 1. */
 function drawCells(canvas, weights, opacity) {
   const [rows, columns] = shown();
   canvas.width = columns;
@@ -47,7 +47,7 @@ function drawCells(canvas, weights, opacity) {
   const largest = weights[strongest(weights)] || 1;
   weights.forEach((weight, i) => {
     const share = weight / largest;
-    image.data.set([...heatColour(share), 255 * opacity(share)].map(Math.round), 4 * i);
+    image.data.set([...heatColour(share), 255 * opacity(weight)].map(Math.round), 4 * i);
   });
   context.putImageData(image, 0, 0);
 }
@@ -64,8 +64,11 @@ function drawOverlay(weights) {
   context.fillStyle = `rgb(0 0 0 / ${0.6 * strength})`;
   context.fillRect(0, 0, width, height);
   const cells = document.createElement("canvas");
-  // The square root makes weights of a tenth visible beside a weight of one.
-  drawCells(cells, weights, (share) => Math.sqrt(share) * strength);
+  const smallest = weights.reduce((least, weight) => Math.min(least, weight), Infinity);
+  const range = weights[strongest(weights)] - smallest || 1;
+  // The picture is visible under the smallest weights, also if all are similar. The square root makes weights of a
+  // tenth visible beside a weight of one.
+  drawCells(cells, weights, (weight) => Math.sqrt((weight - smallest) / range) * strength);
   context.imageSmoothingEnabled = element("smooth").checked;
   context.imageSmoothingQuality = "high";
   context.drawImage(cells, 0, 0, width, height);

@@ -1,0 +1,191 @@
+"""Where inline tags go in the translation of a sentence.
+
+With links between words, an element surrounds the words that are linked to its words. Without links, or if elements
+would overlap, each tag goes to the place in proportion to its place in the source, counted in words. The order of the
+tags is kept then, so elements that were nested correctly stay so.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman.evaluation.alignment import Link
+from dragoman.text.characters import WITHOUT_SPACES
+
+_UNIT = re.compile(rf"{WITHOUT_SPACES.pattern}|(?:(?!{WITHOUT_SPACES.pattern})\S)+")
+
+
+# Placing elements by links takes a time that is quadratic in their number.
+MOST_LINKED_TAGS = 100
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag inside a sentence.
+
+    Attributes:
+        raw: the tag as it is written.
+        kind: kind of its token, see `Token`.
+        name: name of the element.
+        void: True if the element has no content.
+    """
+
+    raw: str
+    kind: str
+    name: str
+    void: bool
+
+
+@dataclass
+class _Element:
+    """An element inside a sentence: its tags, and the units that it surrounds, `start` to `end` (exclusive)."""
+
+    opening: int
+    closing: int
+    start: int
+    end: int
+
+
+def with_tags(source: str, tags: Sequence[tuple[int, Tag]], translation: str, links: Sequence[Link] | None) -> str:
+    """Return a translation as HTML, with the tags of its source.
+
+    Args:
+        source: the sentence without tags.
+        tags: the tags, in order, each with its offset in the source.
+        translation: the translation without tags.
+        links: links between words, separated by spaces; None to place the tags in proportion.
+    """
+    places = _places(source, tags, translation, links)
+    parts = []
+    position = 0
+    for place, index in places:
+        parts += [html.escape(translation[position:place], quote=False), tags[index][1].raw]
+        position = place
+    return "".join([*parts, html.escape(translation[position:], quote=False)])
+
+
+def _places(
+    source: str, tags: Sequence[tuple[int, Tag]], translation: str, links: Sequence[Link] | None
+) -> list[tuple[int, int]]:
+    """Return the offset in the translation and the index of each tag, in the order of the output."""
+    elements = _elements(tags)
+    if links and len(tags) <= MOST_LINKED_TAGS and 2 * len(elements) == len(tags):
+        places = _linked_places(source, tags, translation, links, elements)
+        if places is not None:
+            return places
+    return _proportional_places(source, tags, translation, elements)
+
+
+def _elements(tags: Sequence[tuple[int, Tag]]) -> list[_Element]:
+    """Return the elements that begin and end among the tags and are nested correctly; inner ones first."""
+    elements = []
+    stack: list[int] = []
+    for index, (_, tag) in enumerate(tags):
+        if tag.kind == "start" and not tag.void:
+            stack.append(index)
+        elif tag.kind == "end" and stack and tags[stack[-1]][1].name == tag.name:
+            elements.append(_Element(stack.pop(), index, 0, 0))
+    return elements
+
+
+def _linked_places(
+    source: str,
+    tags: Sequence[tuple[int, Tag]],
+    translation: str,
+    links: Sequence[Link],
+    elements: list[_Element],
+) -> list[tuple[int, int]] | None:
+    """Return the places of elements around the linked words; None if that is not possible."""
+    source_words = [match.span() for match in re.finditer(r"\S+", source)]
+    target_words = [match.span() for match in re.finditer(r"\S+", translation)]
+    for element in elements:
+        begin, end = tags[element.opening][0], tags[element.closing][0]
+        marked = {index for index, (start, stop) in enumerate(source_words) if start < end and stop > begin}
+        targets = [target for word, target in links if word in marked and target < len(target_words)]
+        # Elements inside this one come before it in the list.
+        inner = [other for other in elements if element.opening < other.opening and other.closing < element.closing]
+        if not targets:
+            return None
+        element.start = min([*targets, *(other.start for other in inner)])
+        element.end = max([max(targets) + 1, *(other.end for other in inner)])
+    for index, element in enumerate(elements):
+        for other in elements[index + 1 :]:
+            is_nested = other.opening < element.opening and element.closing < other.closing
+            if not is_nested and element.start < other.end and other.start < element.end:
+                return None
+    ordered: list[tuple[int, int, int, int]] = []
+    for depth, element in enumerate(elements):
+        before, after = tags[element.opening][0], tags[element.closing][0]
+        start = _after_punctuation(source, before, translation, target_words[element.start])
+        end = _before_punctuation(source, after, translation, target_words[element.end - 1])
+        if start >= end:
+            start, end = target_words[element.start][0], target_words[element.end - 1][1]
+        # At the same offset, closing tags come before opening ones; inner elements close first and open last.
+        ordered += [(start, 1, -depth, element.opening), (end, 0, depth, element.closing)]
+    places = [(place, index) for place, _, _, index in sorted(ordered)]
+    return places if _is_nested([tags[index][1] for _, index in places]) else None
+
+
+def _is_nested(tags: Sequence[Tag]) -> bool:
+    """Return whether every closing tag ends the innermost open element."""
+    stack: list[str] = []
+    for tag in tags:
+        if tag.kind == "start":
+            stack.append(tag.name)
+        elif not stack or stack.pop() != tag.name:
+            return False
+    return not stack
+
+
+def _proportional_places(
+    source: str, tags: Sequence[tuple[int, Tag]], translation: str, elements: list[_Element]
+) -> list[tuple[int, int]]:
+    source_units = [match.span() for match in _UNIT.finditer(source)]
+    target_units = [match.span() for match in _UNIT.finditer(translation)]
+    starts, ends = [start for start, _ in source_units], [end for _, end in source_units]
+    opening_of = {element.closing: element.opening for element in elements}
+    places: list[tuple[int, int]] = []
+    boundaries: list[int] = []
+    for index, (offset, tag) in enumerate(tags):
+        closes = tag.kind == "end"
+        # An opening tag inside a word goes before it, a closing one after it.
+        before = bisect_left(starts, offset) if closes else bisect_right(ends, offset)
+        boundary = (2 * before * len(target_units) + len(source_units)) // (2 * len(source_units))
+        if index in opening_of and boundary == boundaries[opening_of[index]] and offset > tags[opening_of[index]][0]:
+            boundary = min(boundary + 1, len(target_units))
+        boundary = max([boundary, *boundaries[-1:]])
+        boundaries.append(boundary)
+        if closes and boundary:
+            place = _before_punctuation(source, offset, translation, target_units[boundary - 1])
+        elif boundary < len(target_units):
+            place = _after_punctuation(source, offset, translation, target_units[boundary])
+        else:
+            place = len(translation)
+        places.append((max([place, *(previous for previous, _ in places[-1:])]), index))
+    return places
+
+
+def _before_punctuation(source: str, offset: int, translation: str, unit: tuple[int, int]) -> int:
+    """Return the end of a target word, without punctuation if the tag stands before punctuation in the source."""
+    start, end = unit
+    if offset < len(source) and _is_punctuation(source[offset]):
+        while end > start and _is_punctuation(translation[end - 1]):
+            end -= 1
+    return end if end > start else unit[1]
+
+
+def _after_punctuation(source: str, offset: int, translation: str, unit: tuple[int, int]) -> int:
+    """Return the start of a target word, without punctuation if the tag stands after punctuation in the source."""
+    start, end = unit
+    if offset and _is_punctuation(source[offset - 1]):
+        while start < end and _is_punctuation(translation[start]):
+            start += 1
+    return start if start < end else unit[0]
+
+
+def _is_punctuation(character: str) -> bool:
+    return not character.isalnum() and not character.isspace()

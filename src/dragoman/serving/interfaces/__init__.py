@@ -1,0 +1,1 @@
+"""The interfaces of the server: one module or package for each."""

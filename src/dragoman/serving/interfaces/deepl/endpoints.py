@@ -1,0 +1,70 @@
+"""The routes of DeepL's v2 interface, and its form of errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dragoman.serving.context import ServerContext
+from dragoman.serving.documents import Documents
+from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.interfaces.deepl.documents import DocumentEndpoints
+from dragoman.serving.interfaces.deepl.glossaries import Glossaries
+from dragoman.serving.interfaces.deepl.texts import CharacterCounts, Texts
+from dragoman.serving.request_error import RequestError
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def routes(context: ServerContext) -> list[BaseRoute]:
+    """Return the routes of the interface.
+
+    Raises:
+        StorageError: if the file of glossaries cannot be used.
+    """
+    store = GlossaryStore(context.data / "glossaries.sqlite")
+    counts = CharacterCounts()
+    texts = Texts(context, store, counts)
+    glossaries = Glossaries(context, store)
+    documents = DocumentEndpoints(context, Documents(context.service), store, counts)
+    table: list[tuple[str, dict[str, _Endpoint]]] = [
+        ("/v2/translate", {"POST": texts.translate}),
+        ("/v2/languages", {"GET": texts.languages, "POST": texts.languages}),
+        ("/v2/usage", {"GET": texts.usage, "POST": texts.usage}),
+        ("/v2/glossary-language-pairs", {"GET": glossaries.language_pairs}),
+        ("/v2/glossaries", {"GET": glossaries.list, "POST": glossaries.create}),
+        ("/v2/glossaries/{glossary_id}", {"GET": glossaries.get, "DELETE": glossaries.delete}),
+        ("/v2/glossaries/{glossary_id}/entries", {"GET": glossaries.entries}),
+        ("/v2/document", {"POST": documents.upload}),
+        ("/v2/document/{document_id}", {"POST": documents.status}),
+        ("/v2/document/{document_id}/result", {"POST": documents.result}),
+        ("/v2/{path:path}", {}),
+        ("/v3/{path:path}", {}),
+    ]
+    return [Route(path, _answering(endpoints), methods=_METHODS) for path, endpoints in table]
+
+
+def _answering(endpoints: dict[str, _Endpoint]) -> _Endpoint:
+    """Return an endpoint that selects one by the method of the request, and reports errors as DeepL does."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            if not endpoints:
+                raise RequestError(404, "this server does not have this part of the interface")
+            if request.method not in endpoints:
+                raise RequestError(405, f"the method must be {' or '.join(endpoints)}, not {request.method}")
+            return await endpoints[request.method](request)
+        except RequestError as error:
+            seconds = error.retry_after
+            headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
+            return JSONResponse({"message": error.message}, status_code=error.status, headers=headers)
+        except ClientDisconnect:
+            # Nobody reads the answer.
+            return Response(status_code=400)
+
+    return answer

@@ -1,0 +1,135 @@
+"""/v2/translate, /v2/languages and /v2/usage."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dragoman.serving.context import ServerContext
+from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.interfaces.deepl.glossaries import check_glossary
+from dragoman.serving.interfaces.deepl.languages import find_source, find_target, source_languages, target_languages
+from dragoman.serving.interfaces.deepl.parameters import Parameters, read_parameters
+from dragoman.serving.request_error import RequestError
+from dragoman.serving.service import TextOptions
+
+# What DeepL reports as the limit of a key without one.
+_NO_LIMIT = 1_000_000_000_000
+# Without required keys, anyone may use any number of keys.
+_COUNTED_OWNERS = 10_000
+_FORMALITY = ("default", "prefer_more", "prefer_less")
+_SPLITTING = {"1": True, "nonewlines": True, "0": False}
+_MODELS = ("latency_optimized", "prefer_quality_optimized", "quality_optimized")
+# Parameters that change the translation, and that the server does not have.
+_NOT_BUILT = ("glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
+
+
+class CharacterCounts:
+    """Characters that each owner had translated since the server was started."""
+
+    def __init__(self) -> None:
+        self._characters: Counter[str] = Counter()
+
+    def add(self, owner: str, characters: int) -> None:
+        """Count characters of an owner. The owner that was counted first is forgotten if there are too many."""
+        if owner not in self._characters and len(self._characters) >= _COUNTED_OWNERS:
+            del self._characters[next(iter(self._characters))]
+        self._characters[owner] += characters
+
+    def of(self, owner: str) -> int:
+        """Return the characters of an owner."""
+        return self._characters[owner]
+
+
+class Texts:
+    """Endpoints for texts.
+
+    Args:
+        context: what the interfaces share.
+        store: the glossaries.
+        counts: the characters of each owner.
+    """
+
+    def __init__(self, context: ServerContext, store: GlossaryStore, counts: CharacterCounts) -> None:
+        self._context = context
+        self._store = store
+        self._counts = counts
+
+    async def translate(self, request: Request) -> Response:
+        """Translate texts."""
+        context = self._context
+        parameters = await read_parameters(request, context.limits.body_bytes)
+        texts = parameters.values.get("text", ())
+        characters = sum(map(len, texts))
+        context.access.admit(request, parameters.key, characters)
+        if not texts:
+            raise RequestError(400, "the parameter text is missing")
+        if len(texts) > context.limits.texts:
+            raise RequestError(413, f"a request may have at most {context.limits.texts:,} texts, not {len(texts):,}")
+        options = text_options(context, parameters)
+        _check_tags(parameters)
+        model = parameters.optional("model_type") and parameters.choice("model_type", *_MODELS)
+        parameters.boolean("show_billed_characters")
+        await check_glossary(context, self._store, parameters)
+        translated = await context.service.translate(texts, options)
+        self._counts.add(parameters.owner, characters)
+        used = {"model_type_used": model.removeprefix("prefer_")} if model else {}
+        translations = [
+            {
+                "detected_source_language": each.source.upper(),
+                "text": each.text,
+                "billed_characters": len(text),
+                **used,
+            }
+            for text, each in zip(texts, translated, strict=True)
+        ]
+        return JSONResponse({"translations": translations})
+
+    async def languages(self, request: Request) -> Response:
+        """List the source or the target languages."""
+        parameters = await read_parameters(request, self._context.limits.body_bytes)
+        self._context.access.admit(request, parameters.key, 0)
+        kind = parameters.choice("type", "source", "target")
+        list_languages = target_languages if kind == "target" else source_languages
+        return JSONResponse(list_languages(self._context.service))
+
+    async def usage(self, request: Request) -> Response:
+        """Report the characters of the key since the server was started."""
+        parameters = await read_parameters(request, self._context.limits.body_bytes)
+        self._context.access.admit(request, parameters.key, 0)
+        return JSONResponse({"character_count": self._counts.of(parameters.owner), "character_limit": _NO_LIMIT})
+
+
+def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
+    """Return the options of a translation, of texts or of a document.
+
+    Raises:
+        RequestError: with status 400 for a parameter that is malformed, or asks for something that is not built.
+    """
+    formality = parameters.optional("formality")
+    if formality in ("more", "less"):
+        raise RequestError(400, f"formality {formality} is not supported: use prefer_{formality} or default")
+    parameters.choice("formality", *_FORMALITY)
+    for name in _NOT_BUILT:
+        if any(parameters.values.get(name, ())):
+            raise RequestError(400, f"the parameter {name} is not supported by this server")
+    parameters.boolean("preserve_formatting")
+    tags = parameters.optional("tag_handling")
+    if tags == "xml":
+        raise RequestError(400, "tag_handling xml is not supported by this server: use html")
+    parameters.choice("tag_handling", "html")
+    return TextOptions(
+        source=find_source(context.service, parameters.optional("source_lang")),
+        target=find_target(context.service, parameters.required("target_lang")),
+        format="html" if tags else "text",
+        split_sentences=_SPLITTING[parameters.choice("split_sentences", *_SPLITTING)],
+    )
+
+
+def _check_tags(parameters: Parameters) -> None:
+    """Without tag_handling, the parameters for tags have no effect, as for DeepL."""
+    ignored = [tag for value in parameters.values.get("ignore_tags", ()) for tag in value.split(",") if tag.strip()]
+    if ignored and parameters.optional("tag_handling"):
+        raise RequestError(400, 'ignore_tags is not supported by this server: mark elements with translate="no"')

@@ -1,0 +1,109 @@
+// The translation as sentences, which can be selected and replaced.
+
+import { element } from "./elements.js";
+
+// Below this score (log-probability divided by the length penalty) a sentence is marked as uncertain.
+export const UNCERTAIN = -2.5;
+
+const FLAGS = {
+  truncated: "The end may be missing.",
+  cut: "The sentence was too long, and was translated in segments.",
+  copied: "Part of the sentence was copied without translation.",
+  too_long: "The sentence was too long, and was copied.",
+  invalid_utf8: "Unreadable characters were replaced.",
+};
+const GUARDS = {
+  greedy: "The first result repeated itself, and was replaced by a simpler search.",
+  source: "No good translation was found; the source was copied.",
+};
+
+/** Return what a reader should know about a sentence, as lines of text. */
+export function remarks(sentence) {
+  const list = Object.keys(FLAGS).filter((name) => sentence[name]).map((name) => FLAGS[name]);
+  if (sentence.guarded) list.push(GUARDS[sentence.guarded]);
+  if (sentence.score < UNCERTAIN) list.push(`Uncertain: score ${sentence.score.toFixed(2).replace("-", "−")}.`);
+  return list;
+}
+
+/** The output: an element with one element for each sentence. */
+export class Output {
+  constructor(container) {
+    this.container = container;
+    this.clear();
+  }
+
+  clear() {
+    this.sentences = [];
+    this.after = "";
+    this.whole = null;
+    this.container.replaceChildren();
+  }
+
+  /** Text of the translation as it is shown. */
+  get text() {
+    if (this.whole !== null) return this.whole;
+    return this.sentences.map((sentence) => sentence.before + sentence.translation).join("") + this.after;
+  }
+
+  /** Begin a new translation; what is shown stays, greyed, until it is replaced sentence by sentence. */
+  begin(source) {
+    this.sentences = [];
+    this.after = "";
+    this.whole = null;
+    this.source = source;
+    this.end = 0;
+    for (const old of this.container.children) old.classList.add("stale");
+  }
+
+  add(sentence) {
+    const start = this.source.indexOf(sentence.source, this.end);
+    if (start >= 0) this.end = start + sentence.source.length;
+    const index = this.sentences.push({ ...sentence, start: start < 0 ? null : start, links: null }) - 1;
+    const shown = this.render(index);
+    const old = this.container.children[index];
+    if (old) old.replaceWith(shown);
+    else this.container.append(shown);
+  }
+
+  finish(answer) {
+    this.after = answer.after;
+    while (this.container.children.length > this.sentences.length) this.container.lastChild.remove();
+    if (!answer.sentences.length && answer.text) {
+      this.whole = answer.text;
+      this.container.replaceChildren(element("span", { className: "whole" }, answer.text));
+    }
+  }
+
+  /** Replace the translation of a sentence by one that the reader chose. */
+  choose(index, alternative) {
+    const { text, score } = alternative;
+    Object.assign(this.sentences[index], { translation: text, score, links: null, chosen: true });
+    this.container.children[index].replaceWith(this.render(index));
+  }
+
+  select(index) {
+    for (const shown of this.container.querySelectorAll(".sentence")) {
+      shown.setAttribute("aria-expanded", String(Number(shown.dataset.index) === index));
+    }
+  }
+
+  render(index) {
+    const sentence = this.sentences[index];
+    const known = remarks(sentence);
+    const button = element("span", { className: "sentence", role: "button", tabIndex: 0, "aria-expanded": "false" });
+    button.dataset.index = index;
+    if (known.length && !sentence.chosen) {
+      button.classList.add("uncertain");
+      button.title = known.join("\n");
+      button.setAttribute("aria-description", known.join(" "));
+    }
+    let number = 0;
+    for (const part of sentence.translation.split(/(\s+)/)) {
+      if (!part) continue;
+      if (/^\s/.test(part)) button.append(part);
+      else button.append(Object.assign(element("span", { className: "word" }, part), { word: number++ }));
+    }
+    // The white space before a sentence is outside of it, so that an empty line is not part of what is pointed at.
+    return element("span", { className: "place" }, sentence.before, button);
+  }
+}

@@ -1,0 +1,56 @@
+"""The guard against repetition and hallucination."""
+
+import pytest
+
+from dragoman.serving.guard import reason_to_reject
+from dragoman.serving.lines import LineOptions, Pair
+from dragoman.translation.results import Translation
+from tests.support.serving_texts import FunctionLines, translated, translation_of
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "log_probability", "reason"),
+    [
+        ("ID", "Identifikationsnummer", -3.0, ""),
+        ("AI", "künstliche Intelligenz", -3.0, ""),
+        ("one million", "1000000", -1.0, ""),
+        ("very very very good", "sehr sehr sehr gut", -3.0, ""),
+        ("中华人民共和国", "People's Republic of China", -3.0, ""),
+        ("smiling face with heart eyes", "😍", -6.0, ""),
+        ("lamp", "", 0.0, "empty"),
+        ("lamp", "the lamp in the house of my brother who is not at home", -9.0, "length"),
+        ("word " * 60, "Wort", -9.0, "length"),
+        ("lamp", "die Lampe die Lampe die Lampe", -4.0, "repetition"),
+        ("lamp", "Lalalalalalala", -4.0, "repetition"),
+        ("lamp", "Haus", -20.0, "score"),
+        ("lamp", "Lampe", float("-inf"), "score"),
+    ],
+)
+def test_reasons(source: str, output: str, log_probability: float, reason: str) -> None:
+    assert reason_to_reject(source, translation_of(output, log_probability=log_probability)) == reason
+
+
+def test_greedy_search_and_then_the_source() -> None:
+    def function(pair: Pair, line: str, options: LineOptions) -> Translation:
+        good = line == "good" or (line == "greedy" and options.beam == 1)
+        return translation_of(line.upper() if good else "no no no no no no no no no no no")
+
+    lines = FunctionLines(function)
+    result = translated(lines, "good\ngreedy\nbad")
+    assert result.text == "GOOD\nGREEDY\nbad"
+    assert [sentence.guarded for sentence in result.sentences] == ["", "greedy", "source"]
+    assert [options.beam for options in lines.options].count(1) == 2
+
+
+def test_a_source_that_the_first_of_two_models_rejects_is_copied() -> None:
+    def function(pair: Pair, line: str, options: LineOptions) -> Translation:
+        return translation_of("no no no no" if pair == ("en", "fr") else line.upper())
+
+    lines = FunctionLines(function, [("de", "en"), ("en", "fr")])
+    result = translated(lines, "gut", source="de", target="fr")
+    assert (result.text, result.sentences[0].guarded) == ("gut", "source")
+
+
+def test_rejected_alternatives_are_left_out() -> None:
+    lines = FunctionLines(lambda pair, line, options: translation_of("Lampe", "ja ja ja ja", "Leuchte"))
+    assert translated(lines, "lamp", alternatives=3).alternatives == ("Leuchte",)

@@ -1,0 +1,215 @@
+"""The interface below /v1: answers, streaming, errors, cancellation, and its description."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from dragoman.serving.limits import Limits
+from dragoman.serving.lines import LineOptions
+from dragoman.serving.request_error import RequestError
+from dragoman.serving.service import Detection, TextOptions, TranslatedSentence, TranslatedText, TranslationService
+from dragoman.serving.streaming import stream_text
+from tests.support.serving_page import WordLines, make_app, serving
+
+PAIR = {"source": "en", "target": "de"}
+TEXT = " Good morning.\n\nThe museum is closed on Mondays. The old house  \n"
+
+
+@pytest.fixture
+def lines() -> WordLines:
+    return WordLines()
+
+
+@pytest.fixture
+def client(lines: WordLines, tmp_path: Path) -> TestClient:
+    return TestClient(make_app(lines, tmp_path, limits=Limits(characters=200, texts=3, alternatives=2)))
+
+
+def post(client: TestClient, path: str, **body: Any) -> Any:
+    return client.post(path, json=body)
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    blocks = [block.split("\n") for block in text.split("\n\n") if block]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < 10
+        time.sleep(0.01)
+
+
+def test_an_answer_has_alternatives_scores_and_flags(client: TestClient) -> None:
+    answer = post(client, "/v1/translate", texts=["Good morning.", "endless"], alternatives=2, **PAIR)
+    assert answer.status_code == 200
+    first, second = answer.json()["translations"]
+    assert first["text"] == "Guten Morgen."
+    assert first["alternatives"] == ["Guten Tag.", "Schönen guten Morgen."]
+    assert first["source"] == "en"
+    [sentence] = first["sentences"]
+    assert sentence["score"] == -0.8
+    assert sentence["log_probability"] == -1.6
+    assert [each["text"] for each in sentence["alternatives"]] == first["alternatives"]
+    assert sentence["truncated"] is False
+    assert second["sentences"][0]["truncated"] is True
+    # What was not asked for, or does not exist yet, is missing.
+    assert not {"detection", "through"} & set(first)
+    assert not {"links", "guarded", "confidence"} & set(sentence)
+
+
+def test_a_stream_has_the_sentences_in_order_and_then_the_whole_text(client: TestClient) -> None:
+    answer = post(client, "/v1/translate/stream", text=TEXT, **PAIR)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *sentences, (name, whole) = events(answer.text)
+    assert {name for name, _ in sentences} == {"sentence"}
+    assert len(sentences) == 3
+    assert name == "text"
+    assert whole["text"] == " Guten Morgen.\n\nDas Museum ist montags geschlossen. das alt Haus  \n"
+    assert whole["sentences"] == [sentence for _, sentence in sentences]
+
+
+def test_a_sentence_is_sent_before_later_ones_are_finished(lines: WordLines, tmp_path: Path) -> None:
+    """When the client goes away, the unfinished sentences are given up."""
+    with serving(make_app(lines, tmp_path)) as address:
+        body = {"text": "Good morning. It works slowly.", **PAIR}
+        with httpx.stream("POST", f"{address}v1/translate/stream", json=body, timeout=10) as answer:
+            block = next(answer.iter_text())
+        assert block.startswith("event: sentence\n")
+        wait_for(lambda: lines.cancelled)
+    assert len(lines.finished) == 1
+
+
+def test_a_client_that_goes_away_cancels_its_request(lines: WordLines, tmp_path: Path) -> None:
+    with serving(make_app(lines, tmp_path)) as address:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}v1/translate", json={"texts": ["It works slowly."], **PAIR}, timeout=0.5)
+        wait_for(lambda: lines.cancelled)
+    assert lines.finished == []
+
+
+def test_an_error_before_the_first_sentence_has_a_status(client: TestClient) -> None:
+    answer = post(client, "/v1/translate/stream", text="unlucky", **PAIR)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json() == {"error": {"message": "the worker stopped"}}
+
+
+def test_an_error_after_the_first_sentence_is_an_event(client: TestClient) -> None:
+    answer = post(client, "/v1/translate/stream", text="Good morning. An unlucky one. Good morning.", **PAIR)
+    assert [name for name, _ in events(answer.text)] == ["sentence", "error"]
+    assert events(answer.text)[-1][1] == {"error": {"message": "the worker stopped"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"texts": ["a"], "source": "en"}, 400, "target: Field required"),
+        ({"texts": "a", **PAIR}, 400, "texts: Input should be"),
+        ({"texts": [], **PAIR}, 400, "texts: "),
+        ({"texts": ["a", 1], **PAIR}, 400, "texts.1: Input should be"),
+        ({"texts": ["a"], **PAIR, "aligment": True}, 400, "aligment: Extra"),
+        ({"texts": ["a"], **PAIR, "alternatives": 3}, 400, "alternatives: 3 is more than 2"),
+        ({"texts": ["a"], "source": "en", "target": "fr"}, 400, "fr is not supported"),
+        ({"texts": ["a"] * 4, **PAIR}, 400, "texts: there are 4 texts"),
+        ({"texts": ["a" * 201], **PAIR}, 413, "201 characters"),
+    ],
+)
+def test_a_wrong_request_is_refused(client: TestClient, body: dict[str, Any], status: int, message: str) -> None:
+    answer = post(client, "/v1/translate", **body)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"[" * 10_000, b'{"texts": ["\\ud800"]}', b"\xff", b'{"texts": NaN}', b"9" * 10_000]
+)
+def test_a_malformed_body_is_refused(client: TestClient, body: bytes) -> None:
+    answer = client.post("/v1/translate", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+
+
+def test_a_body_that_is_not_json_is_refused(client: TestClient) -> None:
+    """A form of another site can send text/plain, but not application/json."""
+    answer = client.post("/v1/translate", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 415
+
+
+def test_a_key_is_sent_as_a_bearer_token(lines: WordLines, tmp_path: Path) -> None:
+    client = TestClient(make_app(lines, tmp_path, key="secret"))
+    assert client.get("/v1/languages").status_code == 403
+    assert client.get("/v1/languages", headers={"Authorization": "Bearer secret"}).status_code == 200
+    assert client.get("/openapi.json").json()["security"] == [{"key": []}]
+
+
+def test_languages_and_detection(client: TestClient) -> None:
+    answer = client.get("/v1/languages").json()
+    assert {language["code"]: language["targets"] for language in answer["languages"]} == {"en": ["de"], "de": ["en"]}
+    assert answer["limits"] == {"characters": 200, "texts": 3, "alternatives": 2}
+    assert post(client, "/v1/detect", text="a").json() == {"detections": [{"language": "en", "confidence": 0.0}]}
+
+
+def test_word_links_are_returned_on_request(client: TestClient) -> None:
+    answer = post(client, "/v1/translate", texts=["the old house"], alignment=True, **PAIR)
+    assert answer.json()["translations"][0]["sentences"][0]["links"] == [[0, 0], [1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("detected", "source"), [(["fr", "de", "en"], "de"), (["fr", "en", "de"], "en"), (["fr"], "fr")]
+)
+def test_a_stream_detects_a_language_that_can_be_translated_or_is_the_target(detected: list[str], source: str) -> None:
+    class Detecting(TranslationService):
+        def detect(self, text: str) -> list[Detection]:
+            return [Detection(language=code, confidence=0.5) for code in detected]
+
+        async def translate(self, texts: Sequence[str], options: TextOptions) -> list[TranslatedText]:
+            return [TranslatedText(text=text, source=options.source) for text in texts]
+
+    async def last() -> object:
+        options = TextOptions(source="auto", target="de")
+        return [item async for item in stream_text(Detecting(WordLines()), "Hallo.", options)][-1]
+
+    whole = asyncio.run(last())
+    assert isinstance(whole, TranslatedText)
+    assert (whole.source, whole.detected) == (source, Detection(language=source, confidence=0.5))
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "\n\n", "a", TEXT, "One. Two.\r\nThree.", "a\x0bb\u2028c\x00. d"])
+@pytest.mark.parametrize("split", [True, False])
+def test_a_stream_keeps_white_space_and_controls(text: str, split: bool) -> None:
+    """The translator of the test changes no word of these texts, so that the result is the text."""
+
+    async def collect() -> list[object]:
+        options = TextOptions(source="de", target="en", split_sentences=split)
+        return [item async for item in stream_text(TranslationService(Unchanged()), text, options)]
+
+    class Unchanged(WordLines):
+        async def translate_line(self, pair: tuple[str, str], line: str, options: LineOptions) -> Any:
+            translation = await super().translate_line(pair, "", options)
+            return type(translation)(**{**vars(translation), "text": line})
+
+    *sentences, whole = asyncio.run(collect())
+    assert whole.text == text  # type: ignore[attr-defined]
+    assert all(isinstance(sentence, TranslatedSentence) for sentence in sentences)
+
+
+def test_a_stream_that_fails_gives_up_the_other_sentences(lines: WordLines) -> None:
+    async def collect() -> None:
+        async for _ in stream_text(
+            TranslationService(lines), "unlucky. It works slowly.", TextOptions(source="en", target="de")
+        ):
+            pass
+
+    with pytest.raises(RequestError):
+        asyncio.run(collect())
+    assert len(lines.cancelled) == 1

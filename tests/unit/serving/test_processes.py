@@ -1,0 +1,168 @@
+"""The server and a worker that does not keep to the protocol."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from dragoman.errors import ModelError
+from dragoman.serving.frames import FrameError, encode_frame, read_frame
+from dragoman.serving.lines import LineOptions
+from dragoman.serving.processes import WorkerProcess
+from dragoman.serving.request_error import RequestError
+from dragoman.serving.worker import Worker
+
+PAIR = ("en", "de")
+TRANSLATION: dict[str, object] = {
+    "text": "Lampe",
+    "log_probability": -1.0,
+    "score": -0.5,
+    "alternatives": [],
+    "segments": 1,
+    "cut": False,
+    "truncated": False,
+    "invalid_utf8": False,
+}
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[
+    tuple[WorkerProcess, asyncio.StreamReader, asyncio.StreamWriter, subprocess.Popen[bytes]]
+]:
+    """Give a ready worker, the worker's end of its connection, and the process that the server believes it to be."""
+    ours, theirs = socket.socketpair()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        reader, writer = await asyncio.open_unix_connection(sock=theirs)
+        worker = WorkerProcess(process.pid, *await asyncio.open_unix_connection(sock=ours))
+        writer.write(encode_frame({"ready": True}))
+        await worker.become_ready()
+        try:
+            yield worker, reader, writer, process
+        finally:
+            await worker.close()
+            writer.close()
+            process.kill()
+
+
+async def next_request(reader: asyncio.StreamReader) -> dict[str, object]:
+    while (message := await read_frame(reader)) is not None:
+        if "ping" not in message:
+            return message
+    raise AssertionError("the server closed the connection")
+
+
+def test_answers_may_come_in_any_order() -> None:
+    async def check() -> None:
+        async with connected() as (worker, reader, writer, _):
+            lines = [asyncio.create_task(worker.translate(PAIR, "lamp", LineOptions())) for _ in range(2)]
+            first, second = [(await next_request(reader))["translate"] for _ in lines]
+            assert isinstance(first, dict)
+            assert isinstance(second, dict)
+            assert (worker.in_flight, worker.characters) == (2, 10)
+            writer.write(encode_frame({"id": second["id"], "translation": {**TRANSLATION, "text": "second"}}))
+            assert (await lines[1]).text == "second"
+            # The answer to a number that nobody waits for is ignored.
+            writer.write(encode_frame({"id": 99, "translation": TRANSLATION}))
+            writer.write(encode_frame({"id": first["id"], "refused": {"status": 400, "message": "no"}}))
+            with pytest.raises(RequestError, match="no"):
+                await lines[0]
+            assert (worker.in_flight, worker.characters) == (0, 0)
+
+    asyncio.run(check())
+
+
+def test_cancelled_lines_are_given_up() -> None:
+    async def check() -> None:
+        async with connected() as (worker, reader, _, _):
+            line = asyncio.create_task(worker.translate(PAIR, "lamp", LineOptions()))
+            await next_request(reader)
+            line.cancel()
+            assert await next_request(reader) == {"cancel": 1}
+            assert worker.in_flight == 0
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\2[]",
+        encode_frame({"unknown": 1}),
+        encode_frame({"id": "1", "translation": TRANSLATION}),
+        encode_frame({"id": 1, "translation": {**TRANSLATION, "text": 5}}),
+        encode_frame({"id": 1, "translation": {}}),
+        encode_frame({"id": 1, "refused": None}),
+    ],
+)
+def test_a_worker_with_damaged_answers_is_killed(answer: bytes) -> None:
+    async def check() -> None:
+        async with connected() as (worker, _, writer, process):
+            line = asyncio.create_task(worker.translate(PAIR, "lamp", LineOptions()))
+            await asyncio.sleep(0)
+            writer.write(answer)
+            with pytest.raises(RequestError) as lost:
+                await line
+            assert (lost.value.status, lost.value.retry_after) == (503, 1)
+            assert not worker.alive
+            assert process.wait(10) == -9
+            with pytest.raises(RequestError):
+                await worker.translate(PAIR, "lamp", LineOptions())
+
+    asyncio.run(check())
+
+
+def test_a_worker_that_closes_its_connection_has_ended() -> None:
+    async def check() -> None:
+        async with connected() as (worker, _, writer, process):
+            line = asyncio.create_task(worker.translate(PAIR, "lamp", LineOptions()))
+            await asyncio.sleep(0)
+            writer.close()
+            with pytest.raises(RequestError):
+                await line
+            # Another process may have its number by now: it is not killed.
+            assert process.poll() is None
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (encode_frame({"error": {"kind": "ModelError", "message": "damaged"}}), ModelError),
+        (b"\0\0\0\2[]", ConnectionError),
+        (b"", ConnectionError),
+    ],
+)
+def test_a_worker_that_does_not_become_ready(message: bytes, error: type[Exception]) -> None:
+    async def check() -> None:
+        ours, theirs = socket.socketpair()
+        # A number that no process has.
+        worker = WorkerProcess((1 << 22) + 1, *await asyncio.open_unix_connection(sock=ours))
+        with theirs:
+            theirs.sendall(message)
+        with pytest.raises(error):
+            await worker.become_ready()
+        await worker.close()
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{}, {"unknown": 1}, {"ping": "1"}, {"cancel": None}, {"translate": {}}, {"translate": [1]}],
+)
+def test_workers_refuse_other_messages(message: dict[str, object]) -> None:
+    async def check() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            _, writer = await asyncio.open_unix_connection(sock=ours)
+            with pytest.raises(FrameError):
+                Worker({}, {}, writer).receive(message)
+            writer.close()
+
+    asyncio.run(check())
