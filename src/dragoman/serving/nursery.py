@@ -51,6 +51,12 @@ class Nursery:
         Raises:
             FrameError: if a message is not one of those in `messages`.
         """
+        # The server may end while models are loaded for it.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._answer_messages()
+        self._end_workers()
+
+    def _answer_messages(self) -> None:
         while True:
             ready, _, _ = select.select([self._control], [], [], COLLECT_SECONDS)
             self._collect()
@@ -58,7 +64,7 @@ class Nursery:
                 continue
             body, descriptors, _, _ = socket.recv_fds(self._control, MAX_MESSAGE_BYTES, 1)
             if not body:
-                break
+                return
             match decode_message(body), descriptors:
                 case {"load": value}, []:
                     self._load(read_part(HoldingSettings, value))
@@ -66,7 +72,6 @@ class Nursery:
                     self._fork(socket.socket(fileno=descriptor))
                 case _:
                     raise FrameError("a message is of an unknown kind")
-        self._end_workers()
 
     def _load(self, settings: HoldingSettings) -> None:
         try:
