@@ -106,7 +106,9 @@ def test_languages(client: deepl.DeepLClient) -> None:
     assert [language.code for language in targets] == ["DE", "EN-GB", "EN-US", "PT-BR", "PT-PT"]
     assert not any(language.supports_formality for language in targets)
     pairs = client.get_glossary_languages()
-    assert [(pair.source_lang, pair.target_lang) for pair in pairs] == [("de", "en"), ("en", "de"), ("en", "pt")]
+    assert [(pair.source_lang, pair.target_lang) for pair in pairs] == [
+        *(("de", "en"), ("de", "pt"), ("en", "de"), ("en", "pt")),
+    ]
 
 
 def test_glossaries(client: deepl.DeepLClient) -> None:
@@ -137,6 +139,7 @@ def test_documents(client: deepl.DeepLClient, tmp_path: Path) -> None:
     source.write_text("one\ntwo\n", encoding="utf-8")
     handle = client.translate_document_upload(source.read_bytes(), target_lang="DE", filename="source.txt")
     status = client.translate_document_wait_until_done(handle)
+    assert status.error_message is None
     assert (status.done, status.billed_characters) == (True, 8)
     out = io.BytesIO()
     client.translate_document_download(handle, out)
@@ -198,7 +201,7 @@ def test_deepl_node(node_folder: Path, url: str, tmp_path: Path) -> None:
         "html": "ONE",
         "sources": ["de", "en"],
         "targets": ["de", "en-GB", "en-US", "pt-BR", "pt-PT"],
-        "pairs": [["de", "en"], ["en", "de"], ["en", "pt"]],
+        "pairs": [["de", "en"], ["de", "pt"], ["en", "de"], ["en", "pt"]],
         "csv": 2,
         "glossary": ["mine", True, 2, "en", "de"],
         "created": True,

@@ -209,7 +209,8 @@ class Documents:
         if options.source == AUTO:
             # Detected once, so that all parts are translated from the same language.
             beginning = "\n".join(texts)[:_DETECTION_CHARACTERS]
-            options = replace(options, source=self._service.detect(beginning)[0].language)
+            await self._service.load()
+            options = replace(options, source=self._service.source_of(beginning, options.target))
         translations: list[str] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             translations += await self._portion(texts[start : start + _TEXTS_AT_ONCE], options)

@@ -53,6 +53,15 @@ class TranslationService:
         self._lines = lines
         self._detector = LanguageDetector()
 
+    def source_of(self, text: str, target: str) -> str:
+        """Return the most probable language of a text, of those that can be translated into the target or are it.
+
+        Raises:
+            RequestError: with status 400 for a target that the server does not have.
+        """
+        options = TextOptions(source=AUTO, target=target)
+        return self._source_of(text, options, LanguagePairs(self._lines.pairs))[0]
+
     async def load(self) -> None:
         """Load the model that detects languages (about 2 s, in a thread). Called when the server starts."""
         await self._detector.load()
