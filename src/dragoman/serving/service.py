@@ -60,7 +60,7 @@ class TranslationService:
             RequestError: with status 400 for a target that the server does not have.
         """
         options = TextOptions(source=AUTO, target=target)
-        return self._source_of(text, options, LanguagePairs(self._lines.pairs))[0]
+        return self._detected_source(text, options, LanguagePairs(self._lines.pairs))[0]
 
     async def load(self) -> None:
         """Load the model that detects languages (about 2 s, in a thread). Called when the server starts."""
