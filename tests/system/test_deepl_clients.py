@@ -134,20 +134,23 @@ def test_glossaries(client: deepl.DeepLClient) -> None:
     assert client.list_glossaries() == []
 
 
+TEXT = "Please turn off the light in the kitchen.\nThank you very much for your help.\n"
+
+
 def test_documents(client: deepl.DeepLClient, tmp_path: Path) -> None:
     source, result = tmp_path / "source.txt", tmp_path / "result.txt"
-    source.write_text("one\ntwo\n", encoding="utf-8")
+    source.write_text(TEXT, encoding="utf-8")
     handle = client.translate_document_upload(source.read_bytes(), target_lang="DE", filename="source.txt")
     status = client.translate_document_wait_until_done(handle)
     assert status.error_message is None
-    assert (status.done, status.billed_characters) == (True, 8)
+    assert (status.done, status.billed_characters) == (True, len(TEXT))
     out = io.BytesIO()
     client.translate_document_download(handle, out)
-    assert out.getvalue() == b"ONE\nTWO\n"
+    assert out.getvalue() == TEXT.upper().encode()
     with pytest.raises(deepl.DeepLException, match="Not found"):
         client.translate_document_download(handle, out)
     client.translate_document_from_filepath(source, result, source_lang="EN", target_lang="DE")
-    assert result.read_bytes() == b"ONE\nTWO\n"
+    assert result.read_bytes() == TEXT.upper().encode()
     with pytest.raises(deepl.DeepLException, match=r"documents of type '\.docx' cannot be translated"):
         client.translate_document_upload(b"a", target_lang="DE", filename="a.docx")
 
