@@ -100,7 +100,7 @@ def application(
 @contextmanager
 def served(app: Starlette) -> Iterator[str]:
     """Serve an application on a free port of this machine, and yield its URL."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, timeout_keep_alive=30, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -141,6 +141,8 @@ def run_server(
             server_header=False,
             proxy_headers=bool(settings.proxies),
             forwarded_allow_ips=list(settings.proxies),
+            # Longer than the interval at which clients ask for the state of a document (5 s).
+            timeout_keep_alive=30,
             timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
         )
         server = _Server(config, app, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
