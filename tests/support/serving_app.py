@@ -19,8 +19,11 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dragoman.serving.admission import Admission
 from dragoman.serving.app import build_app
+from dragoman.serving.body_limits import BodyLimits
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
 from dragoman.serving.limits import Limits
@@ -92,6 +95,16 @@ class Endpoints:
 
     async def _large(self, request: Request) -> Response:
         return Response(b"x" * (64 << 20))
+
+
+def behind_limits(app: ASGIApp, limits: Limits) -> ASGIApp:
+    """Return an application behind the middleware that receives, admits and cancels requests."""
+    limited = BodyLimits(Admission(app, limits, exempt=()), limits)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await (limited if scope["type"] == "http" else app)(scope, receive, send)
+
+    return answer
 
 
 async def _is_ready() -> bool:

@@ -66,7 +66,7 @@ class _Interface:
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
         parameters = await read_parameters(request)
-        q = parameters.texts("q")
+        q = parameters.text_or_texts("q")
         texts = [q] if isinstance(q, str) else q
         if len(texts) > self._context.limits.texts:
             raise RequestError(400, f"q has {len(texts):,} texts: send at most {self._context.limits.texts:,}")
@@ -88,7 +88,7 @@ class _Interface:
         """Return the languages in which a text may be written, most probable first."""
         parameters = await read_parameters(request)
         # A list counts as one text, as in LibreTranslate.
-        q = parameters.texts("q")
+        q = parameters.text_or_texts("q")
         text = q if isinstance(q, str) else "\n".join(q)
         self._admit(request, parameters, text)
         detections = await until_disconnected(request, asyncio.to_thread(self._service.detect, text))
@@ -124,8 +124,6 @@ class _Interface:
         parameters = await read_parameters(request)
         upload = parameters.upload("file")
         document_format = format_of(upload.name)
-        if len(upload.content) > self._context.limits.document_bytes:
-            raise RequestError(400, f"the file has more than {self._context.limits.document_bytes:,} bytes")
         texts = document_format.texts(upload.content)
         options = replace(self._options(parameters), format="text", alternatives=0)
         self._admit(request, parameters, *texts)
@@ -202,7 +200,7 @@ class _Interface:
         return next((found.language for found in detections if found.language in sources), detections[0].language)
 
     def _options(self, parameters: Parameters) -> TextOptions:
-        text_format = parameters.choice("format", ("text", "html"), "text")
+        text_format = parameters.choice("format", "text", "html")
         return TextOptions(
             source=parameters.text("source"),
             target=parameters.text("target"),

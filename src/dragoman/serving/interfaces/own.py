@@ -35,6 +35,7 @@ from dragoman.serving.interfaces.own_schemas import (
     sentence_answer,
     text_answer,
 )
+from dragoman.serving.parameters import JSON, content_type
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TextOptions, TranslatedSentence, TranslatedText
 from dragoman.serving.streaming import stream_text
@@ -232,8 +233,7 @@ async def _read_body(request: Request, schema: type[Body]) -> Body:
     Raises:
         RequestError: if it is not JSON (status 415), or not what the schema describes (status 400).
     """
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json":
+    if content_type(request)[0] != JSON:
         raise RequestError(415, "send the body as JSON, with the header Content-Type: application/json")
     try:
         return schema.model_validate_json(await request.body())
