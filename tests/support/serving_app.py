@@ -10,14 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -63,7 +63,7 @@ class UpperCase:
 
 @dataclass
 class Endpoints:
-    """Routes for tests: /echo answers with the body after `seconds` of the query, /fail raises."""
+    """Routes for tests: /echo answers with the body after `seconds` of the query, /fail raises, /stream never ends."""
 
     cancelled: list[str] = field(default_factory=list)
     running: int = 0
@@ -76,6 +76,7 @@ class Endpoints:
             Route("/v2/echo", self._echo, methods=["POST"]),
             Route("/fail", self._fail, methods=["POST"]),
             Route("/large", self._large),
+            Route("/stream", self._stream),
         ]
 
     async def _echo(self, request: Request) -> Response:
@@ -92,6 +93,16 @@ class Endpoints:
 
     async def _fail(self, request: Request) -> Response:
         raise RuntimeError((await request.body()).decode())
+
+    async def _stream(self, request: Request) -> Response:
+        async def parts() -> AsyncIterator[bytes]:
+            try:
+                yield b"first"
+                await asyncio.sleep(1000)
+            finally:
+                self.cancelled.append(request.url.path)
+
+        return StreamingResponse(parts())
 
     async def _large(self, request: Request) -> Response:
         return Response(b"x" * (64 << 20))

@@ -17,7 +17,6 @@ from starlette.routing import BaseRoute, Route
 
 from dragoman.errors import quoted
 from dragoman.serving.context import ServerContext
-from dragoman.serving.disconnection import until_disconnected
 from dragoman.serving.document_formats import FORMATS, format_of
 from dragoman.serving.file_store import FileStore
 from dragoman.serving.interfaces.libretranslate_endpoint import Endpoint
@@ -72,7 +71,7 @@ class _Interface:
             raise RequestError(400, f"q has {len(texts):,} texts: send at most {self._context.limits.texts:,}")
         options = self._options(parameters)
         self._admit(request, parameters, *texts)
-        translated = await until_disconnected(request, self._service.translate(texts, options))
+        translated = await self._service.translate(texts, options)
         answer: dict[str, list[Any]] = {"translatedText": [translation.text for translation in translated]}
         if options.source == AUTO:
             answer["detectedLanguage"] = [
@@ -91,7 +90,7 @@ class _Interface:
         q = parameters.text_or_texts("q")
         text = q if isinstance(q, str) else "\n".join(q)
         self._admit(request, parameters, text)
-        detections = await until_disconnected(request, asyncio.to_thread(self._service.detect, text))
+        detections = await asyncio.to_thread(self._service.detect, text)
         return JSONResponse([_detection(detection) for detection in detections])
 
     async def suggest(self, request: Request) -> Response:
@@ -132,7 +131,7 @@ class _Interface:
             beginning = "\n".join(texts)[:_DETECTION_CHARACTERS]
             detections = await asyncio.to_thread(self._service.detect, beginning)
             options = replace(options, source=self._source(detections, options.target))
-        translated = await until_disconnected(request, self._service.translate(texts, options))
+        translated = await self._service.translate(texts, options)
         content = document_format.rebuilt(upload.content, [translation.text for translation in translated])
         token = await asyncio.to_thread(self._files.put, content, upload.name)
         loop = asyncio.get_running_loop()
