@@ -221,7 +221,8 @@ def test_a_streamed_response_is_cancelled(address: Address, endpoints: Endpoints
             connection.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
             data = b""
             while b"first" not in data:
-                assert (part := connection.recv(65536))
+                part = connection.recv(65536)
+                assert part
                 data += part
             if not leave:
                 assert received(connection) == b""

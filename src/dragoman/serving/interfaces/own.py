@@ -38,7 +38,6 @@ from dragoman.serving.interfaces.own_schemas import (
 from dragoman.serving.parameters import JSON, content_type
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TextOptions, TranslatedSentence, TranslatedText
-from dragoman.serving.streaming import stream_text
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Body = TypeVar("Body", bound=Schema)
@@ -94,7 +93,7 @@ class _Interface:
         """Answer POST /v1/translate/stream with server-sent events: `sentence` for each sentence, then `text`."""
         body = await _read_body(request, StreamRequest)
         self._admit(request, len(body.text))
-        events = _events(stream_text(self._context.service, body.text, self._options(body)))
+        events = _events(self._context.service.stream(body.text, self._options(body)))
         # The first event is awaited here, so that a language that is not supported has a status of its own.
         try:
             first = await anext(events)
