@@ -25,11 +25,14 @@ from dragoman.serving.admission import Admission
 from dragoman.serving.app import build_app
 from dragoman.serving.body_limits import BodyLimits
 from dragoman.serving.bounded_protocol import bounded_protocol
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import Access, ServerContext
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.running import ServerSettings, run_server
+from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Translation
 from tests.support.paths import REPOSITORY
 
@@ -106,6 +109,22 @@ class Endpoints:
 
     async def _large(self, request: Request) -> Response:
         return Response(b"x" * (64 << 20))
+
+
+def make_context(
+    service: TranslationService, access: Access, limits: Limits, data: Path, suggestions: Path | None = None
+) -> ServerContext:
+    """Return what interfaces share."""
+    files = FileStore(data / "files")
+    return ServerContext(
+        service=service,
+        access=access,
+        limits=limits,
+        data=data,
+        files=files,
+        documents=Documents(service, files),
+        suggestions=suggestions,
+    )
 
 
 def behind_limits(app: ASGIApp, limits: Limits) -> ASGIApp:

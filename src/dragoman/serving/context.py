@@ -8,6 +8,8 @@ from typing import Protocol
 
 from starlette.requests import Request
 
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.service import TranslationService
 
@@ -38,7 +40,9 @@ class ServerContext:
         service: translates texts.
         access: decides who may use the server.
         limits: the limits.
-        data: directory for glossaries and documents.
+        data: directory for glossaries.
+        files: translated files.
+        documents: documents that are translated in the background.
         suggestions: file to which suggested translations are appended; None to accept none.
     """
 
@@ -46,4 +50,6 @@ class ServerContext:
     access: Access
     limits: Limits
     data: Path
+    files: FileStore
+    documents: Documents
     suggestions: Path | None = None

@@ -22,6 +22,8 @@ from dragoman.serving.access import KeyedAccess
 from dragoman.serving.app import ServerApp, build_app
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.metrics import Metrics
@@ -113,11 +115,15 @@ def run_server(
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
     with _bound_socket(settings.host, settings.port) as listener:
+        service = TranslationService(models)
+        files = FileStore(settings.data / "translated-files")
         context = ServerContext(
-            service=TranslationService(models),
+            service=service,
             access=access,
             limits=settings.limits,
             data=settings.data,
+            files=files,
+            documents=Documents(service, files),
             suggestions=settings.suggestions,
         )
         loopback = listener.getsockname()[0].startswith("127.") or listener.getsockname()[0] == "::1"

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
 from dragoman.serving.document_formats import format_of
-from dragoman.serving.documents import Document, Documents
+from dragoman.serving.documents import Document
 from dragoman.serving.glossaries import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import Call, read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
@@ -24,16 +24,13 @@ class DocumentEndpoints:
 
     Args:
         context: what the interfaces share.
-        documents: the documents.
         store: the glossaries.
         counts: the characters of each owner.
     """
 
-    def __init__(
-        self, context: ServerContext, documents: Documents, store: GlossaryStore, counts: CharacterCounts
-    ) -> None:
+    def __init__(self, context: ServerContext, store: GlossaryStore, counts: CharacterCounts) -> None:
         self._context = context
-        self._documents = documents
+        self._documents = context.documents
         self._store = store
         self._counts = counts
 
@@ -66,7 +63,7 @@ class DocumentEndpoints:
 
     async def status(self, request: Request) -> Response:
         """Report how far a document is translated."""
-        document = self._documents.get(*await self._requested(request))
+        document = await self._requested(request)
         answer: dict[str, object] = {"document_id": document.identifier, "status": document.state}
         if document.state == "done":
             answer["billed_characters"] = document.characters
@@ -78,13 +75,13 @@ class DocumentEndpoints:
 
     async def result(self, request: Request) -> Response:
         """Return a translated document, once."""
-        document = self._documents.take(*await self._requested(request))
-        return Response(document.content, headers=_headers(document))
+        document = await self._requested(request)
+        return Response(await self._documents.take(document), headers=_headers(document))
 
-    async def _requested(self, request: Request) -> tuple[str, str, str]:
+    async def _requested(self, request: Request) -> Document:
         call = await read_call(request)
         self._context.access.admit(request, call.key, 0)
-        return call.owner, request.path_params["document_id"], call.parameters.text("document_key")
+        return self._documents.get(call.owner, request.path_params["document_id"], call.parameters.text("document_key"))
 
     def _admit_characters(self, call: Call, characters: int) -> None:
         """Count the characters of a document, which may have more of them than the texts of a request."""
