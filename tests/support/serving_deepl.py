@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from dragoman.serving.context import Access, Usage
 from dragoman.serving.interfaces.deepl import routes
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
@@ -81,9 +82,17 @@ class OneKey:
             raise self.error
         self.admitted.append(characters)
 
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        self.admit(request, key, characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        return None
+
 
 def application(
-    data: Path, *, lines: UpperCase | None = None, access: OneKey | None = None, limits: Limits | None = None
+    data: Path, *, lines: UpperCase | None = None, access: Access | None = None, limits: Limits | None = None
 ) -> ASGIApp:
     """Return an application that consists of the interface behind limits."""
     limits = limits or Limits()

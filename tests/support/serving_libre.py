@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from dragoman.serving.context import Usage
 from dragoman.serving.interfaces import libretranslate
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
@@ -125,6 +126,14 @@ class FakeAccess:
         if characters > self.characters:
             raise RequestError(413, f"{characters} characters: send at most {self.characters}")
         self.admitted.append((key, characters))
+
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        self.admit(request, key, characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        return None
 
 
 def make_app(

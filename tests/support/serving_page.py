@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from dragoman.serving import page
+from dragoman.serving.context import Usage
 from dragoman.serving.interfaces import own
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
@@ -137,6 +138,14 @@ class OpenAccess:
         if characters > self._limits.characters:
             raise RequestError(413, f"{characters} characters are more than {self._limits.characters}")
         self.characters += characters
+
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        self.admit(request, key, characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        return None
 
 
 def make_app(lines: WordLines, data: Path, *, limits: Limits | None = None, key: str | None = None) -> ASGIApp:

@@ -13,10 +13,9 @@ from dragoman.serving.context import ServerContext
 from dragoman.serving.document_formats import format_of
 from dragoman.serving.documents import Document
 from dragoman.serving.glossaries import GlossaryStore
-from dragoman.serving.interfaces.deepl.calls import Call, read_call
+from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.texts import CharacterCounts, text_options
-from dragoman.serving.request_error import RequestError
 
 
 class DocumentEndpoints:
@@ -49,7 +48,7 @@ class DocumentEndpoints:
         await check_glossary(context, self._store, call)
         # A long document would keep the event loop from other requests.
         texts = await asyncio.to_thread(document_format.texts, upload.content)
-        self._admit_characters(call, sum(map(len, texts)))
+        context.access.admit_document(request, call.key, sum(map(len, texts)))
         document = self._documents.add(
             owner=call.owner,
             name=name,
@@ -82,16 +81,6 @@ class DocumentEndpoints:
         call = await read_call(request)
         self._context.access.admit(request, call.key, 0)
         return self._documents.get(call.owner, request.path_params["document_id"], call.parameters.text("document_key"))
-
-    def _admit_characters(self, call: Call, characters: int) -> None:
-        """Count the characters of a document, which may have more of them than the texts of a request."""
-        limits = self._context.limits
-        if characters > limits.characters_per_minute:
-            raise RequestError(413, f"the document has more than {limits.characters_per_minute:,} characters")
-        while characters > 0:
-            portion = min(characters, limits.characters)
-            self._context.access.admit(call.request, call.key, portion)
-            characters -= portion
 
 
 def _headers(document: Document) -> dict[str, str]:
