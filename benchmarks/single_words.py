@@ -24,7 +24,8 @@ from dragoman.printing import printable
 from dragoman.search.config import SearchConfig
 from dragoman.serving.guard import Reason, reason_to_reject
 from dragoman.serving.lines import LineOptions, Pair
-from dragoman.serving.service import BEAM, TextOptions, TranslatedText, TranslationService
+from dragoman.serving.service import TextOptions, TranslatedText, TranslationService
+from dragoman.serving.text_request import BEAM
 from dragoman.translation.results import Translation
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")

@@ -10,17 +10,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dragoman.serving.admission import Admission
 from dragoman.serving.app import build_app
+from dragoman.serving.body_limits import BodyLimits
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
 from dragoman.serving.limits import Limits
@@ -60,7 +63,7 @@ class UpperCase:
 
 @dataclass
 class Endpoints:
-    """Routes for tests: /echo answers with the body after `seconds` of the query, /fail raises."""
+    """Routes for tests: /echo answers with the body after `seconds` of the query, /fail raises, /stream never ends."""
 
     cancelled: list[str] = field(default_factory=list)
     running: int = 0
@@ -73,6 +76,7 @@ class Endpoints:
             Route("/v2/echo", self._echo, methods=["POST"]),
             Route("/fail", self._fail, methods=["POST"]),
             Route("/large", self._large),
+            Route("/stream", self._stream),
         ]
 
     async def _echo(self, request: Request) -> Response:
@@ -90,8 +94,28 @@ class Endpoints:
     async def _fail(self, request: Request) -> Response:
         raise RuntimeError((await request.body()).decode())
 
+    async def _stream(self, request: Request) -> Response:
+        async def parts() -> AsyncIterator[bytes]:
+            try:
+                yield b"first"
+                await asyncio.sleep(1000)
+            finally:
+                self.cancelled.append(request.url.path)
+
+        return StreamingResponse(parts())
+
     async def _large(self, request: Request) -> Response:
         return Response(b"x" * (64 << 20))
+
+
+def behind_limits(app: ASGIApp, limits: Limits) -> ASGIApp:
+    """Return an application behind the middleware that receives, admits and cancels requests."""
+    limited = BodyLimits(Admission(app, limits, exempt=()), limits)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await (limited if scope["type"] == "http" else app)(scope, receive, send)
+
+    return answer
 
 
 async def _is_ready() -> bool:

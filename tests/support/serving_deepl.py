@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from dragoman.serving.context import ServerContext
 from dragoman.serving.interfaces.deepl import routes
@@ -18,6 +19,7 @@ from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Translation
+from tests.support.serving_app import behind_limits
 
 KEY = "a-key"
 PAIRS = (("en", "de"), ("de", "en"), ("en", "pt"))
@@ -83,22 +85,17 @@ class OneKey:
 
 def application(
     data: Path, *, lines: UpperCase | None = None, access: OneKey | None = None, limits: Limits | None = None
-) -> Starlette:
-    """Return an application that consists of the interface."""
-    return Starlette(
-        routes=routes(
-            ServerContext(
-                service=TranslationService(lines or UpperCase()),
-                access=access or OneKey(),
-                limits=limits or Limits(),
-                data=data,
-            )
-        )
+) -> ASGIApp:
+    """Return an application that consists of the interface behind limits."""
+    limits = limits or Limits()
+    context = ServerContext(
+        service=TranslationService(lines or UpperCase()), access=access or OneKey(), limits=limits, data=data
     )
+    return behind_limits(Starlette(routes=routes(context)), limits)
 
 
 @contextmanager
-def served(app: Starlette) -> Iterator[str]:
+def served(app: ASGIApp) -> Iterator[str]:
     """Serve an application on a free port of this machine, and yield its URL."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, timeout_keep_alive=30, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)

@@ -13,6 +13,7 @@ from threading import Thread
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from dragoman.serving.context import ServerContext
 from dragoman.serving.interfaces import libretranslate
@@ -28,6 +29,7 @@ from dragoman.serving.service import (
     TranslationService,
 )
 from dragoman.translation.results import Alternative, Translation
+from tests.support.serving_app import behind_limits
 
 NAMES = {"en": "English", "de": "German", "es": "Spanish"}
 KEY = "the-key"
@@ -135,19 +137,20 @@ def make_app(
     access: FakeAccess | None = None,
     limits: Limits | None = None,
     suggestions: Path | None = None,
-) -> Starlette:
+) -> ASGIApp:
+    limits = limits or Limits()
     context = ServerContext(
         service=service or UpperService(UpperLines()),
         access=access or FakeAccess(),
-        limits=limits or Limits(),
+        limits=limits,
         data=directory,
         suggestions=suggestions,
     )
-    return Starlette(routes=libretranslate.routes(context))
+    return behind_limits(Starlette(routes=libretranslate.routes(context)), limits)
 
 
 @contextmanager
-def running(app: Starlette) -> Iterator[int]:
+def running(app: ASGIApp) -> Iterator[int]:
     """Serve an application on a free port of this machine, which is yielded."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, lifespan="off", log_level="critical", timeout_graceful_shutdown=1)

@@ -13,6 +13,7 @@ from time import monotonic, sleep
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from dragoman.serving import page
 from dragoman.serving.context import ServerContext
@@ -22,6 +23,7 @@ from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Alternative, Translation
+from tests.support.serving_app import behind_limits
 
 PAIRS = (("en", "de"), ("de", "en"))
 # Whole sentences first; other ones are translated word by word.
@@ -138,15 +140,15 @@ class OpenAccess:
         self.characters += characters
 
 
-def make_app(lines: WordLines, data: Path, *, limits: Limits | None = None, key: str | None = None) -> Starlette:
+def make_app(lines: WordLines, data: Path, *, limits: Limits | None = None, key: str | None = None) -> ASGIApp:
     """Return an application with the page and /v1."""
     limits = limits or Limits()
     context = ServerContext(service=TranslationService(lines), access=OpenAccess(limits, key), limits=limits, data=data)
-    return Starlette(routes=[*own.routes(context), *page.routes(context)])
+    return behind_limits(Starlette(routes=[*own.routes(context), *page.routes(context)]), limits)
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[str]:
+def serving(app: ASGIApp) -> Iterator[str]:
     """Serve an application on a free port in a thread, and return its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))

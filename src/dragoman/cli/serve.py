@@ -65,7 +65,7 @@ class LimitOptions:
     body_bytes: Count = Limits.body_bytes
     """Bytes of the body of a request."""
     document_bytes: Count = Limits.document_bytes
-    """Bytes of an uploaded document."""
+    """Bytes of the body of a request that uploads a document."""
     request_seconds: Number = Limits.request_seconds
     """Seconds in which a request must be answered."""
     body_seconds: Number = Limits.body_seconds

@@ -17,7 +17,7 @@ RETRY_SECONDS = 1.0
 class Admission:
     """Middleware that answers a number of requests at the same time; others wait in a queue of limited length.
 
-    A request that takes too long, or whose client went away, is cancelled.
+    A request that takes too long, or whose client went away, is cancelled, while its response is sent too.
 
     Args:
         app: the application.

@@ -16,7 +16,7 @@ class Limits:
         characters: Characters of the texts of a request.
         texts: Texts of a request.
         body_bytes: Bytes of the body of a request; of a document, see `document_bytes`.
-        document_bytes: Bytes of an uploaded document.
+        document_bytes: Bytes of the body of a request that uploads a document.
         request_seconds: Seconds in which a request must be answered.
         body_seconds: Seconds in which the header and the body of a request must arrive.
         requests: Requests that are answered at the same time.

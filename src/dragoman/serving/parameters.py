@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -18,8 +19,8 @@ from dragoman.serving.request_error import RequestError
 
 # Largest number of parameters in a form or a query string.
 MAX_FIELDS = 1000
+JSON = b"application/json"
 _UTF_8 = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
-_JSON = b"application/json"
 _FORM = b"application/x-www-form-urlencoded"
 _MULTIPART = b"multipart/form-data"
 # Characters of a boundary, RFC 2046, section 5.1.1.
@@ -44,7 +45,8 @@ class Parameters:
     """Parameters of a request, see `read_parameters`.
 
     A parameter that is null in JSON, or an empty string, counts as missing. All methods raise a RequestError with
-    status 400 if a parameter is given more than once, or its value has the wrong type.
+    status 400 if a value has the wrong type, or a text contains NUL or half of a surrogate pair; those that return one
+    value raise it for a parameter that is given more than once, too.
 
     Attributes:
         values: the values of each parameter, in the order of the request. Those of JSON have any type of JSON.
@@ -66,30 +68,41 @@ class Parameters:
         value = self._single(name)
         return None if value is None else _checked_text(value, name)
 
-    def texts(self, name: str) -> str | list[str]:
+    def texts(self, name: str) -> list[str]:
+        """Return the texts of a parameter that is a text, a list of texts in JSON, or given more than once.
+
+        The texts may be empty. The list is empty if the parameter is missing.
+        """
+        values = self.values.get(name, ())
+        items = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+        return [_checked_text(item, name) for item in items]
+
+    def text_or_texts(self, name: str) -> str | list[str]:
         """Return a text, or the list of texts if it is a list in JSON or is given more than once.
 
         The texts of a list may be empty. If the parameter is missing or the list is empty, raise a RequestError with
         status 400.
         """
         values = self.values.get(name, ())
-        if len(values) > 1:
-            return [_checked_text(value, name) for value in values]
-        value = self._single(name)
-        if value is None or value == []:
-            raise _missing(name)
-        if isinstance(value, list):
-            return [_checked_text(item, name) for item in value]
-        return _checked_text(value, name)
+        if len(values) == 1 and isinstance(values[0], str):
+            return self.text(name)
+        if texts := self.texts(name):
+            return texts
+        raise _missing(name)
 
-    def choice(self, name: str, choices: Collection[str], default: str) -> str:
-        """Return one of the choices; `default` if the parameter is missing."""
-        text = self.optional_text(name)
-        if text is None:
-            return default
+    def choice(self, name: str, *choices: str) -> str:
+        """Return one of the choices; the first if the parameter is missing. Numbers and booleans of JSON are texts."""
+        value = self._single(name)
+        if value is None:
+            return choices[0]
+        text = str(value).lower() if isinstance(value, bool | int) else _checked_text(value, name)
         if text not in choices:
-            raise RequestError(400, f"{name} is {quoted(text)}: use {' or '.join(choices)}")
+            raise RequestError(400, f"{name} must be one of {', '.join(choices)}, not {quoted(text)}")
         return text
+
+    def boolean(self, name: str) -> bool:
+        """Return whether a parameter is 1 or true, rather than 0 or false; False if it is missing."""
+        return self.choice(name, "0", "1", "false", "true") in ("1", "true")
 
     def integer(self, name: str, *, default: int, least: int, largest: int) -> int:
         """Return a whole number, in JSON also as text; `default` if the parameter is missing."""
@@ -106,7 +119,7 @@ class Parameters:
     def upload(self, name: str) -> Upload:
         """Return an uploaded file. If it is missing, raise a RequestError with status 400."""
         if name not in self.uploads:
-            raise RequestError(400, f"the file {name} is missing: send it as {_MULTIPART.decode()}, with a file name")
+            raise RequestError(400, f"the file is missing: send {name} as {_MULTIPART.decode()}, with a file name")
         return self.uploads[name]
 
     def _single(self, name: str) -> object:
@@ -117,41 +130,50 @@ class Parameters:
 
 
 async def read_parameters(request: Request) -> Parameters:
-    """Return the parameters of a request, those of the query string before those of the body.
+    """Return the parameters of a request; those of the body replace those of the query string.
 
-    A body without a byte needs no type. The size of the body is not limited here.
+    In a form and in the query string, name[] is the same as name: some programs mark lists so. A body without a byte
+    needs no type. The size of the body is limited by `BodyLimits`.
 
     Raises:
         RequestError: with status 400 if the body is not of its type or not in UTF-8, repeats a key of a JSON object, is
             nested too deeply, or has too many fields; 415 if its type is not JSON or a form.
-        ClientDisconnect: if the client went away.
     """
-    values: dict[str, list[object]] = {}
+    kind, options = content_type(request)
+    values = _by_name(_fields(request.scope["query_string"], "the query string"))
     uploads: dict[str, Upload] = {}
-    _add(values, _fields(request.scope["query_string"], "the query string"))
+    if kind == _MULTIPART:
+        form = await _read_form(request, options.get(b"boundary", b""))
+        try:
+            fields, uploads = await _parts(form)
+        finally:
+            await form.close()
+        values |= _by_name(fields)
+    elif body := await request.body():
+        if kind == _FORM:
+            values |= _by_name(_fields(body, "the form"))
+        elif kind == JSON:
+            try:
+                values |= {name: [value] for name, value in parse_json_object(body).items() if value is not None}
+            except ValueError as error:
+                raise RequestError(400, f"the body cannot be read as JSON: {error}") from error
+        else:
+            types = ", ".join(supported.decode() for supported in (JSON, _FORM, _MULTIPART))
+            raise RequestError(415, f"the type of the body is not supported: set Content-Type to one of {types}")
+    return Parameters(values=values, uploads=uploads)
+
+
+def content_type(request: Request) -> tuple[bytes, dict[bytes, bytes]]:
+    """Return the type of a body in lower case, such as `JSON`, and the options after it; b"" if there is none.
+
+    Raises:
+        RequestError: with status 400 if its charset is not UTF-8.
+    """
     kind, options = parse_options_header(request.headers.get("content-type"))
     charset = options.get(b"charset", b"utf-8").lower()
     if charset not in _UTF_8:
         raise RequestError(400, f"the charset {quoted(charset.decode('latin-1'))} is not supported: send UTF-8")
-    if kind == _MULTIPART:
-        form = await _read_form(request, options.get(b"boundary", b""))
-        try:
-            await _add_form(values, uploads, form)
-        finally:
-            await form.close()
-        return Parameters(values=values, uploads=uploads)
-    body = await request.body()
-    if kind == _FORM:
-        _add(values, _fields(body, "the form"))
-    elif kind == _JSON:
-        try:
-            _add(values, parse_json_object(body).items())
-        except ValueError as error:
-            raise RequestError(400, f"the body cannot be used as JSON: {error}") from error
-    elif body:
-        types = ", ".join(supported.decode() for supported in (_JSON, _FORM, _MULTIPART))
-        raise RequestError(415, f"the type of the body is not supported: set Content-Type to one of {types}")
-    return Parameters(values=values)
+    return kind, options
 
 
 def _missing(name: str) -> RequestError:
@@ -160,7 +182,7 @@ def _missing(name: str) -> RequestError:
 
 def _checked_text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise RequestError(400, f"{name} must be text")
+        raise RequestError(400, f"{name} must be a string")
     if "\0" in value:
         raise RequestError(400, f"{name} contains the character NUL: remove it")
     # JSON can contain half of a surrogate pair, which is no character.
@@ -169,9 +191,11 @@ def _checked_text(value: object, name: str) -> str:
     return value
 
 
-def _add(values: dict[str, list[object]], items: Iterable[tuple[str, object]]) -> None:
-    for name, value in items:
-        values.setdefault(name, []).append(value)
+def _by_name(fields: Iterable[tuple[str, str]]) -> dict[str, list[object]]:
+    values: dict[str, list[object]] = {}
+    for name, value in fields:
+        values.setdefault(name.removesuffix("[]"), []).append(value)
+    return values
 
 
 def _fields(data: bytes, where: str) -> list[tuple[str, str]]:
@@ -194,19 +218,24 @@ async def _read_form(request: Request, boundary: bytes) -> FormData:
     # The parser replaces wrong UTF-8 by Latin-1 without a word; with Latin-1, no byte is lost.
     headers = Headers({"content-type": f'{_MULTIPART.decode()}; charset=latin-1; boundary="{boundary.decode()}"'})
     try:
-        return await MultiPartParser(headers, request.stream(), max_files=1, max_fields=MAX_FIELDS).parse()
+        return await MultiPartParser(
+            headers, request.stream(), max_files=1, max_fields=MAX_FIELDS, max_part_size=sys.maxsize
+        ).parse()
     except MultiPartException as error:
         raise RequestError(400, f"the form cannot be read: {error.message}") from error
     except HTTPException as error:
         raise RequestError(400, f"the form cannot be read: {error.detail}") from error
 
 
-async def _add_form(values: dict[str, list[object]], uploads: dict[str, Upload], form: FormData) -> None:
+async def _parts(form: FormData) -> tuple[list[tuple[str, str]], dict[str, Upload]]:
+    fields: list[tuple[str, str]] = []
+    uploads: dict[str, Upload] = {}
     for name, value in form.multi_items():
         if isinstance(value, UploadFile):
             uploads[_decoded(name)] = Upload(name=_decoded(value.filename or ""), content=await value.read())
         else:
-            _add(values, [(_decoded(name), _decoded(value))])
+            fields.append((_decoded(name), _decoded(value)))
+    return fields, uploads
 
 
 def _decoded(latin: str) -> str:

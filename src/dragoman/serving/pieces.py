@@ -47,19 +47,28 @@ class SplitText:
     after: str
 
     def assembled(self, outputs: Sequence[str]) -> str:
-        """Return the text with an output in the place of each sentence.
+        """Return the text with an output in the place of each sentence."""
+        parts: list[str] = []
+        previous = ""
+        for index, output in enumerate(outputs):
+            parts += [self.gap(index, previous, output), output]
+            previous = output
+        return "".join([*parts, self.after])
+
+    def gap(self, index: int, previous: str, output: str) -> str:
+        """Return what stands before the output of a sentence: what stands before it in the text, or an added space.
 
         A space is added between the outputs of two sentences that follow each other directly, if need be.
+
+        Args:
+            index: index of the sentence.
+            previous: output of the sentence before it; "" for the first one.
+            output: its output.
         """
-        parts: list[str] = []
-        source = previous = ""
-        for piece, output in zip(self.pieces, outputs, strict=True):
-            parts.append(piece.before)
-            if not piece.before and joined_by_space(source, previous, output):
-                parts.append(" ")
-            parts.append(output)
-            source, previous = piece.source, output
-        return "".join([*parts, self.after])
+        before = self.pieces[index].before
+        if index and not before and joined_by_space(self.pieces[index - 1].source, previous, output):
+            return " "
+        return before
 
 
 def split_plain_text(text: str, language: str, *, split_sentences: bool) -> SplitText:

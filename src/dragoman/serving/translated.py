@@ -68,7 +68,8 @@ class TranslatedSentence:
     Attributes:
         source: the sentence, without the white space around it.
         translation: its translation; through a third language, that of the second step.
-        before: what stands before it in the text: white space, line feeds included; in HTML, tags too.
+        before: what stands before it: white space of the text, line feeds included, or a space that is added between
+            translations of sentences without one; in HTML, tags too.
         guarded: what the guard did (see `dragoman.serving.guard`): "" if nothing, "greedy" if greedy search replaced
             the output, "source" if the source was copied.
     """

@@ -35,7 +35,7 @@ def access() -> FakeAccess:
 
 @pytest.fixture
 def client(tmp_path: Path, access: FakeAccess) -> Iterator[TestClient]:
-    limits = Limits(texts=3, alternatives=2, document_bytes=50)
+    limits = Limits(texts=3, alternatives=2, document_bytes=1000)
     app = make_app(tmp_path / "data", access=access, limits=limits, suggestions=tmp_path / "suggestions.jsonl")
     with TestClient(app) as client:
         yield client
@@ -48,6 +48,7 @@ def test_the_parameters_come_from_json_a_form_or_the_query_string(client: TestCl
         client.post("/translate", data=HELLO, files={"unused": ("", b"")}),
         client.post("/translate", params=HELLO),
         client.post("/translate", params={"q": "hello"}, json={"source": "en", "target": "de"}),
+        client.post("/translate", params=HELLO | {"q": "other"}, json={"q": "hello"}),
     ):
         assert (response.status_code, response.json()) == (200, {"translatedText": "HELLO"})
 
@@ -80,10 +81,10 @@ def test_one_text_with_alternatives_and_detection(client: TestClient) -> None:
         ({"source": None}, "the parameter source is missing"),
         ({"target": ""}, "the parameter target is missing"),
         ({"target": "xx"}, "'en' to 'xx' is not supported"),
-        ({"q": 7}, "q must be text"),
-        ({"q": ["a", {}]}, "q must be text"),
-        ({"source": ["en"]}, "source must be text"),
-        ({"format": "pdf"}, "format is 'pdf': use text or html"),
+        ({"q": 7}, "q must be a string"),
+        ({"q": ["a", {}]}, "q must be a string"),
+        ({"source": ["en"]}, "source must be a string"),
+        ({"format": "pdf"}, "format must be one of text, html, not 'pdf'"),
         ({"alternatives": 3}, "alternatives must be a whole number from 0 to 2"),
         ({"alternatives": True}, "alternatives must be a whole number from 0 to 2"),
         ({"alternatives": "many"}, "alternatives must be a whole number from 0 to 2"),
@@ -206,7 +207,6 @@ def test_the_language_of_a_file_is_one_that_can_be_translated(client: TestClient
     [
         ("a.exe", b"MZ", "documents of type '.exe' cannot be translated; these can: .txt"),
         ("a.txt", b"\xff\xfe", "the document is not UTF-8 (at byte 0): convert it"),
-        ("a.txt", b"a" * 51, "the file has more than 50 bytes"),
     ],
 )
 def test_wrong_files(client: TestClient, name: str, content: bytes, message: str) -> None:
@@ -215,7 +215,9 @@ def test_wrong_files(client: TestClient, name: str, content: bytes, message: str
     assert (response.status_code, response.json()) == (400, {"error": message})
     response = client.post("/translate_file", data=data)
     assert response.status_code == 400
-    assert response.json()["error"].startswith("the file file is missing")
+    assert response.json()["error"].startswith("the file is missing: send file as multipart/form-data")
+    response = client.post("/translate_file", data=data, files={"file": ("a.txt", b"a" * 1000)})
+    assert response.status_code == 413
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from dragoman.serving.limits import Limits
-from dragoman.serving.lines import LineOptions
-from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import Detection, TextOptions, TranslatedSentence, TranslatedText, TranslationService
-from dragoman.serving.streaming import stream_text
 from tests.support.serving_page import WordLines, make_app, serving
 
 PAIR = {"source": "en", "target": "de"}
@@ -162,54 +157,3 @@ def test_languages_and_detection(client: TestClient) -> None:
 def test_word_links_are_returned_on_request(client: TestClient) -> None:
     answer = post(client, "/v1/translate", texts=["the old house"], alignment=True, **PAIR)
     assert answer.json()["translations"][0]["sentences"][0]["links"] == [[0, 0], [1, 1], [2, 2]]
-
-
-@pytest.mark.parametrize(
-    ("detected", "source"), [(["fr", "de", "en"], "de"), (["fr", "en", "de"], "en"), (["fr"], "fr")]
-)
-def test_a_stream_detects_a_language_that_can_be_translated_or_is_the_target(detected: list[str], source: str) -> None:
-    class Detecting(TranslationService):
-        def detect(self, text: str) -> list[Detection]:
-            return [Detection(language=code, confidence=0.5) for code in detected]
-
-        async def translate(self, texts: Sequence[str], options: TextOptions) -> list[TranslatedText]:
-            return [TranslatedText(text=text, source=options.source) for text in texts]
-
-    async def last() -> object:
-        options = TextOptions(source="auto", target="de")
-        return [item async for item in stream_text(Detecting(WordLines()), "Hallo.", options)][-1]
-
-    whole = asyncio.run(last())
-    assert isinstance(whole, TranslatedText)
-    assert (whole.source, whole.detected) == (source, Detection(language=source, confidence=0.5))
-
-
-@pytest.mark.parametrize("text", ["", " \n ", "\n\n", "a", TEXT, "One. Two.\r\nThree.", "a\x0bb\u2028c\x00. d"])
-@pytest.mark.parametrize("split", [True, False])
-def test_a_stream_keeps_white_space_and_controls(text: str, split: bool) -> None:
-    """The translator of the test changes no word of these texts, so that the result is the text."""
-
-    async def collect() -> list[object]:
-        options = TextOptions(source="de", target="en", split_sentences=split)
-        return [item async for item in stream_text(TranslationService(Unchanged()), text, options)]
-
-    class Unchanged(WordLines):
-        async def translate_line(self, pair: tuple[str, str], line: str, options: LineOptions) -> Any:
-            translation = await super().translate_line(pair, "", options)
-            return type(translation)(**{**vars(translation), "text": line})
-
-    *sentences, whole = asyncio.run(collect())
-    assert whole.text == text  # type: ignore[attr-defined]
-    assert all(isinstance(sentence, TranslatedSentence) for sentence in sentences)
-
-
-def test_a_stream_that_fails_gives_up_the_other_sentences(lines: WordLines) -> None:
-    async def collect() -> None:
-        async for _ in stream_text(
-            TranslationService(lines), "unlucky. It works slowly.", TextOptions(source="en", target="de")
-        ):
-            pass
-
-    with pytest.raises(RequestError):
-        asyncio.run(collect())
-    assert len(lines.cancelled) == 1

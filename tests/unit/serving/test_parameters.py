@@ -51,13 +51,13 @@ def test_json() -> None:
         assert parameters.text("a") == "ü😀"
         assert parameters.integer("b", default=0, least=0, largest=9) == 3
         assert parameters.optional_text("c") is None
-        assert parameters.texts("d") == ["x", ""]
+        assert parameters.text_or_texts("d") == parameters.texts("d") == ["x", ""]
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "Expecting value"),
+        (b" ", "Expecting value"),
         (b"{", "Expecting property name"),
         (b'["a"]', "it is not a JSON object"),
         (b'{"q": "a", "q": "b"}', "it has the key 'q' twice"),
@@ -71,20 +71,39 @@ def test_json() -> None:
 def test_wrong_json(body: bytes, message: str) -> None:
     status, text = error_of(body, JSON)
     assert status == 400
-    assert text.startswith(f"the body cannot be used as JSON: {message}")
+    assert text.startswith(f"the body cannot be read as JSON: {message}")
 
 
 def test_forms_and_query_strings() -> None:
-    body = b"a=%C3%BC+%26&b=&c=1&c=2"
+    body = b"a=%C3%BC+%26&b=&c[]=1&c=2"
     for parameters in (read(body, FORM), read(query=body), read(body, FORM + ";charset=utf-8")):
         assert parameters.text("a") == "ü &"
         assert parameters.optional_text("b") is None
-        assert parameters.texts("a") == "ü &"
-        assert parameters.texts("c") == ["1", "2"]
+        assert parameters.text_or_texts("a") == "ü &"
+        assert parameters.texts("a") == ["ü &"]
+        assert parameters.text_or_texts("c") == parameters.texts("c") == ["1", "2"]
+        assert parameters.texts("d") == []
+        for missing in ("b", "d"):
+            with pytest.raises(RequestError, match=f"the parameter {missing} is missing"):
+                parameters.text_or_texts(missing)
         with pytest.raises(RequestError, match="c is given 2 times: give it once"):
             parameters.text("c")
-    with pytest.raises(RequestError, match="a is given 2 times"):
-        read(b'{"a": "x"}', JSON, query=b"a=x").text("a")
+
+
+def test_the_body_replaces_the_query_string() -> None:
+    parameters = read(b'{"a": "x", "b": null}', JSON, query=b"a=y&a=z&b=b")
+    assert (parameters.text("a"), parameters.text("b")) == ("x", "b")
+    assert read(b"a=x", FORM, query=b"a=y&c=c").values == {"a": ["x"], "c": ["c"]}
+
+
+def test_choices_and_booleans() -> None:
+    parameters = read(b'{"a": true, "b": 0, "c": "1", "d": "x", "e": 2, "f": []}', JSON)
+    assert [parameters.boolean(name) for name in ("a", "b", "c", "missing")] == [True, False, True, False]
+    assert parameters.choice("d", "y", "x") == "x"
+    assert parameters.choice("missing", "y", "x") == "y"
+    for name, message in (("d", "not 'x'"), ("e", "not '2'"), ("f", "f must be a string")):
+        with pytest.raises(RequestError, match=message):
+            parameters.boolean(name)
 
 
 def test_wrong_forms_and_query_strings() -> None:
@@ -98,7 +117,7 @@ def test_forms_of_several_parts() -> None:
     content = bytes(range(256))
     body = part('name="q"', "ü".encode()) + part('name="q"', b"b") + part('name="file"; filename="ü.txt"', content)
     parameters = read(body + b"--xyz--\r\n", MULTIPART)
-    assert parameters.texts("q") == ["ü", "b"]
+    assert parameters.text_or_texts("q") == ["ü", "b"]
     assert parameters.upload("file") == Upload(name="ü.txt", content=content)
 
 
@@ -135,7 +154,8 @@ def test_other_types_of_body() -> None:
         status, message = error_of(b"hello", kind)
         assert status == 415
         assert "application/json" in message
-    assert read(b"", None, b"q=a").text("q") == "a"
+    for kind in (None, JSON, "text/plain"):
+        assert read(b"", kind, b"q=a").text("q") == "a"
 
 
 def test_whole_numbers() -> None:

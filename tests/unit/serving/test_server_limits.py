@@ -213,6 +213,22 @@ def test_a_client_that_goes_away_frees_its_place(address: Address, endpoints: En
     assert endpoints.running == 0
 
 
+def test_a_streamed_response_is_cancelled(address: Address, endpoints: Endpoints) -> None:
+    """When its client goes away, and when it takes too long."""
+    for leave in (True, False):
+        endpoints.cancelled.clear()
+        with closing(connected(address)) as connection:
+            connection.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            data = b""
+            while b"first" not in data:
+                part = connection.recv(65536)
+                assert part
+                data += part
+            if not leave:
+                assert received(connection) == b""
+        wait_until(lambda: endpoints.cancelled == ["/stream"], seconds=1)
+
+
 def test_places_and_queue_are_limited(address: Address, endpoints: Endpoints) -> None:
     endpoints.most_running = 0
     with concurrent.futures.ThreadPoolExecutor(8) as threads:

@@ -17,7 +17,6 @@ from starlette.routing import BaseRoute, Route
 
 from dragoman.errors import quoted
 from dragoman.serving.context import ServerContext
-from dragoman.serving.disconnection import until_disconnected
 from dragoman.serving.document_formats import FORMATS, format_of
 from dragoman.serving.file_store import FileStore
 from dragoman.serving.interfaces.libretranslate_endpoint import Endpoint
@@ -66,13 +65,13 @@ class _Interface:
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
         parameters = await read_parameters(request)
-        q = parameters.texts("q")
+        q = parameters.text_or_texts("q")
         texts = [q] if isinstance(q, str) else q
         if len(texts) > self._context.limits.texts:
             raise RequestError(400, f"q has {len(texts):,} texts: send at most {self._context.limits.texts:,}")
         options = self._options(parameters)
         self._admit(request, parameters, *texts)
-        translated = await until_disconnected(request, self._service.translate(texts, options))
+        translated = await self._service.translate(texts, options)
         answer: dict[str, list[Any]] = {"translatedText": [translation.text for translation in translated]}
         if options.source == AUTO:
             answer["detectedLanguage"] = [
@@ -88,10 +87,10 @@ class _Interface:
         """Return the languages in which a text may be written, most probable first."""
         parameters = await read_parameters(request)
         # A list counts as one text, as in LibreTranslate.
-        q = parameters.texts("q")
+        q = parameters.text_or_texts("q")
         text = q if isinstance(q, str) else "\n".join(q)
         self._admit(request, parameters, text)
-        detections = await until_disconnected(request, asyncio.to_thread(self._service.detect, text))
+        detections = await asyncio.to_thread(self._service.detect, text)
         return JSONResponse([_detection(detection) for detection in detections])
 
     async def suggest(self, request: Request) -> Response:
@@ -124,8 +123,6 @@ class _Interface:
         parameters = await read_parameters(request)
         upload = parameters.upload("file")
         document_format = format_of(upload.name)
-        if len(upload.content) > self._context.limits.document_bytes:
-            raise RequestError(400, f"the file has more than {self._context.limits.document_bytes:,} bytes")
         texts = document_format.texts(upload.content)
         options = replace(self._options(parameters), format="text", alternatives=0)
         self._admit(request, parameters, *texts)
@@ -134,7 +131,7 @@ class _Interface:
             beginning = "\n".join(texts)[:_DETECTION_CHARACTERS]
             detections = await asyncio.to_thread(self._service.detect, beginning)
             options = replace(options, source=self._source(detections, options.target))
-        translated = await until_disconnected(request, self._service.translate(texts, options))
+        translated = await self._service.translate(texts, options)
         content = document_format.rebuilt(upload.content, [translation.text for translation in translated])
         token = await asyncio.to_thread(self._files.put, content, upload.name)
         loop = asyncio.get_running_loop()
@@ -202,7 +199,7 @@ class _Interface:
         return next((found.language for found in detections if found.language in sources), detections[0].language)
 
     def _options(self, parameters: Parameters) -> TextOptions:
-        text_format = parameters.choice("format", ("text", "html"), "text")
+        text_format = parameters.choice("format", "text", "html")
         return TextOptions(
             source=parameters.text("source"),
             target=parameters.text("target"),

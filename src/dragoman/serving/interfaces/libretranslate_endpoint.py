@@ -7,15 +7,13 @@ import math
 import traceback
 from collections.abc import Awaitable, Callable
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dragoman.errors import quoted
 from dragoman.serving.request_error import RequestError
 
-# Status of a request whose client went away, in logs and counts only; as in nginx.
-CLIENT_CLOSED_REQUEST = 499
 _LOG = logging.getLogger(__name__)
 
 
@@ -49,8 +47,6 @@ class Endpoint:
                 return _error(429, f"Slowdown: {error.message}", wait)
             # LibreTranslate answers 400 to what is too large or of an unknown type, and its clients expect that.
             return _error(400 if error.status in (413, 415) else error.status, error.message, wait)
-        except ClientDisconnect:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
         except Exception as error:
             # The message of the exception may contain text of the request.
             stack = "".join(traceback.format_tb(error.__traceback__))

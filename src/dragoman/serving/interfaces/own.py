@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from pydantic import ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
@@ -35,15 +35,11 @@ from dragoman.serving.interfaces.own_schemas import (
     sentence_answer,
     text_answer,
 )
+from dragoman.serving.parameters import JSON, content_type
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TextOptions, TranslatedSentence, TranslatedText
-from dragoman.serving.streaming import stream_text
-
-# Status of a request that its client gave up, as in the logs of nginx.
-CLIENT_GONE = 499
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Result = TypeVar("Result")
 Body = TypeVar("Body", bound=Schema)
 
 
@@ -90,17 +86,17 @@ class _Interface:
             raise RequestError(400, f"texts: there are {len(body.texts)} texts; a request may have {limits.texts}")
         self._admit(request, sum(map(len, body.texts)))
         options = self._options(body)
-        texts = await _while_connected(request, self._context.service.translate(body.texts, options))
+        texts = await self._context.service.translate(body.texts, options)
         return _json(TranslateAnswer(translations=[text_answer(text) for text in texts]))
 
     async def stream(self, request: Request) -> Response:
         """Answer POST /v1/translate/stream with server-sent events: `sentence` for each sentence, then `text`."""
         body = await _read_body(request, StreamRequest)
         self._admit(request, len(body.text))
-        events = _events(stream_text(self._context.service, body.text, self._options(body)))
+        events = _events(self._context.service.stream(body.text, self._options(body)))
         # The first event is awaited here, so that a language that is not supported has a status of its own.
         try:
-            first = await _while_connected(request, anext(events))
+            first = await anext(events)
         except BaseException:
             await events.aclose()
             raise
@@ -202,43 +198,16 @@ def _event(name: str, answer: Schema) -> str:
     return f"event: {name}\ndata: {answer.model_dump_json(exclude_none=True)}\n\n"
 
 
-async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
-    """Return the result of `work`, which is cancelled if the client goes away.
-
-    Raises:
-        RequestError: with status 499 if the client went away; nobody reads the answer.
-    """
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnection(request))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise RequestError(CLIENT_GONE, "the client went away")
-    finally:
-        task.cancel()
-        gone.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _disconnection(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 async def _read_body(request: Request, schema: type[Body]) -> Body:
     """Return the body of a request.
 
     Raises:
         RequestError: if it is not JSON (status 415), or not what the schema describes (status 400).
     """
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json":
+    if content_type(request)[0] != JSON:
         raise RequestError(415, "send the body as JSON, with the header Content-Type: application/json")
     try:
         return schema.model_validate_json(await request.body())
-    except ClientDisconnect:
-        raise RequestError(CLIENT_GONE, "the client went away") from None
     except ValidationError as invalid:
         # Without the input, which is text of the user.
         problem = invalid.errors(include_url=False, include_context=False, include_input=False)[0]

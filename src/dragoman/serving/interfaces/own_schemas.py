@@ -95,7 +95,7 @@ class Sentence(Schema):
 
     source: str = Field(description="The sentence, without the white space around it.")
     translation: str
-    before: str = Field(description="White space before the sentence in the text, line feeds included.")
+    before: str = Field(description="White space before the sentence, line feeds included; in HTML, tags too.")
     score: float = Field(description="Log-probability divided by the length penalty, by which the search ranks.")
     log_probability: float = Field(description="Natural logarithm of the probability of the translation.")
     alternatives: list[SentenceAlternative] = Field(description="Other outputs of the search, best first.")

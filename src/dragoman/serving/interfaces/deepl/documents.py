@@ -13,8 +13,8 @@ from dragoman.serving.context import ServerContext
 from dragoman.serving.document_formats import format_of
 from dragoman.serving.documents import Document, Documents
 from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.interfaces.deepl.calls import Call, read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
-from dragoman.serving.interfaces.deepl.parameters import Parameters, read_parameters
 from dragoman.serving.interfaces.deepl.texts import CharacterCounts, text_options
 from dragoman.serving.request_error import RequestError
 
@@ -40,31 +40,28 @@ class DocumentEndpoints:
     async def upload(self, request: Request) -> Response:
         """Store a document and begin its translation."""
         context = self._context
-        limits = context.limits
-        parameters = await read_parameters(request, limits.document_bytes + limits.body_bytes)
-        context.access.admit(request, parameters.key, 0)
-        if parameters.file is None:
-            raise RequestError(400, "the file is missing: send a form (multipart/form-data) with the field file")
-        if len(parameters.file.content) > limits.document_bytes:
-            raise RequestError(413, f"the document has more than {limits.document_bytes:,} bytes")
-        name = parameters.optional("filename") or parameters.file.name
+        call = await read_call(request)
+        context.access.admit(request, call.key, 0)
+        parameters = call.parameters
+        upload = parameters.upload("file")
+        name = parameters.optional_text("filename") or upload.name
         document_format = format_of(name)
         suffix = PurePosixPath(name).suffix[1:].lower()
         parameters.choice("output_format", suffix)
         options = text_options(context, parameters)
-        await check_glossary(context, self._store, parameters)
+        await check_glossary(context, self._store, call)
         # A long document would keep the event loop from other requests.
-        texts = await asyncio.to_thread(document_format.texts, parameters.file.content)
-        self._admit_characters(request, parameters, sum(map(len, texts)))
+        texts = await asyncio.to_thread(document_format.texts, upload.content)
+        self._admit_characters(call, sum(map(len, texts)))
         document = self._documents.add(
-            owner=parameters.owner,
+            owner=call.owner,
             name=name,
-            content=parameters.file.content,
+            content=upload.content,
             document_format=document_format,
             texts=texts,
             options=options,
         )
-        self._counts.add(parameters.owner, document.characters)
+        self._counts.add(call.owner, document.characters)
         return JSONResponse({"document_id": document.identifier, "document_key": document.key})
 
     async def status(self, request: Request) -> Response:
@@ -85,18 +82,18 @@ class DocumentEndpoints:
         return Response(document.content, headers=_headers(document))
 
     async def _requested(self, request: Request) -> tuple[str, str, str]:
-        parameters = await read_parameters(request, self._context.limits.body_bytes)
-        self._context.access.admit(request, parameters.key, 0)
-        return parameters.owner, request.path_params["document_id"], parameters.required("document_key")
+        call = await read_call(request)
+        self._context.access.admit(request, call.key, 0)
+        return call.owner, request.path_params["document_id"], call.parameters.text("document_key")
 
-    def _admit_characters(self, request: Request, parameters: Parameters, characters: int) -> None:
+    def _admit_characters(self, call: Call, characters: int) -> None:
         """Count the characters of a document, which may have more of them than the texts of a request."""
         limits = self._context.limits
         if characters > limits.characters_per_minute:
             raise RequestError(413, f"the document has more than {limits.characters_per_minute:,} characters")
         while characters > 0:
             portion = min(characters, limits.characters)
-            self._context.access.admit(request, parameters.key, portion)
+            self._context.access.admit(call.request, call.key, portion)
             characters -= portion
 
 

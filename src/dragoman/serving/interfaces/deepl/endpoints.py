@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -63,8 +63,5 @@ def _answering(endpoints: dict[str, _Endpoint]) -> _Endpoint:
             seconds = error.retry_after
             headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
             return JSONResponse({"message": error.message}, status_code=error.status, headers=headers)
-        except ClientDisconnect:
-            # Nobody reads the answer.
-            return Response(status_code=400)
 
     return answer

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 from dragoman.serving.context import ServerContext
 from dragoman.serving.glossaries import Glossary, GlossaryStore
 from dragoman.serving.glossary_entries import parse_entries, to_tsv
+from dragoman.serving.interfaces.deepl.calls import Call, read_call
 from dragoman.serving.interfaces.deepl.languages import find_pair, pairs
-from dragoman.serving.interfaces.deepl.parameters import Parameters, read_parameters
 from dragoman.serving.request_error import RequestError
 
 _MAX_NAME = 1024
@@ -41,62 +41,62 @@ class Glossaries:
 
     async def create(self, request: Request) -> Response:
         """Store a glossary."""
-        parameters = await self._admitted(request)
-        name = parameters.required("name").strip()
+        call = await self._admitted(request)
+        parameters = call.parameters
+        name = parameters.text("name").strip()
         if not name or not name.isprintable() or len(name) > _MAX_NAME:
             raise RequestError(400, f"name must have 1 to {_MAX_NAME:,} characters, none of them a control character")
-        pair = find_pair(self._context.service, parameters.required("source_lang"), parameters.required("target_lang"))
-        entries_format = parameters.required("entries_format")
-        entries = await asyncio.to_thread(parse_entries, parameters.required("entries"), entries_format)
-        glossary = await asyncio.to_thread(self._store.create, parameters.owner, name, pair, entries)
+        pair = find_pair(self._context.service, parameters.text("source_lang"), parameters.text("target_lang"))
+        entries_format = parameters.text("entries_format")
+        entries = await asyncio.to_thread(parse_entries, parameters.text("entries"), entries_format)
+        glossary = await asyncio.to_thread(self._store.create, call.owner, name, pair, entries)
         return JSONResponse(_described(glossary), status_code=201)
 
     async def list(self, request: Request) -> Response:
         """List the glossaries of the key."""
-        parameters = await self._admitted(request)
-        glossaries = await asyncio.to_thread(self._store.list, parameters.owner)
+        call = await self._admitted(request)
+        glossaries = await asyncio.to_thread(self._store.list, call.owner)
         return JSONResponse({"glossaries": [_described(glossary) for glossary in glossaries]})
 
     async def get(self, request: Request) -> Response:
         """Describe a glossary."""
-        parameters = await self._admitted(request)
-        return JSONResponse(
-            _described(await asyncio.to_thread(self._store.get, parameters.owner, _identifier(request)))
-        )
+        call = await self._admitted(request)
+        return JSONResponse(_described(await asyncio.to_thread(self._store.get, call.owner, _identifier(request))))
 
     async def entries(self, request: Request) -> Response:
         """Return the entries of a glossary as tab-separated values."""
-        parameters = await self._admitted(request)
+        call = await self._admitted(request)
         accepted = {part.split(";")[0].strip().lower() for part in request.headers.get("Accept", "*/*").split(",")}
         if not accepted & {_TSV, "text/*", "*/*", ""}:
             raise RequestError(400, f"entries are available as {_TSV} only: change the header Accept")
-        entries = await asyncio.to_thread(self._store.entries, parameters.owner, _identifier(request))
+        entries = await asyncio.to_thread(self._store.entries, call.owner, _identifier(request))
         return Response(to_tsv(entries), media_type=_TSV)
 
     async def delete(self, request: Request) -> Response:
         """Delete a glossary."""
-        parameters = await self._admitted(request)
-        await asyncio.to_thread(self._store.delete, parameters.owner, _identifier(request))
+        call = await self._admitted(request)
+        await asyncio.to_thread(self._store.delete, call.owner, _identifier(request))
         return Response(status_code=204)
 
-    async def _admitted(self, request: Request) -> Parameters:
-        parameters = await read_parameters(request, self._context.limits.body_bytes)
-        self._context.access.admit(request, parameters.key, 0)
-        return parameters
+    async def _admitted(self, request: Request) -> Call:
+        call = await read_call(request)
+        self._context.access.admit(request, call.key, 0)
+        return call
 
 
-async def check_glossary(context: ServerContext, store: GlossaryStore, parameters: Parameters) -> None:
+async def check_glossary(context: ServerContext, store: GlossaryStore, call: Call) -> None:
     """Check the parameter glossary_id, if it is given.
 
     Raises:
         RequestError: with status 404 if the key has no such glossary; 400 without source_lang, or if the glossary is
             for other languages.
     """
-    identifier = parameters.optional("glossary_id")
+    parameters = call.parameters
+    identifier = parameters.optional_text("glossary_id")
     if identifier is None:
         return
-    pair = find_pair(context.service, parameters.required("source_lang"), parameters.required("target_lang"))
-    glossary = await asyncio.to_thread(store.get, parameters.owner, identifier)
+    pair = find_pair(context.service, parameters.text("source_lang"), parameters.text("target_lang"))
+    glossary = await asyncio.to_thread(store.get, call.owner, identifier)
     if glossary.pair != pair:
         raise RequestError(
             400, f"the glossary is for {' to '.join(glossary.pair)}, but the request is for {' to '.join(pair)}"

@@ -9,9 +9,10 @@ from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
 from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.languages import find_source, find_target, source_languages, target_languages
-from dragoman.serving.interfaces.deepl.parameters import Parameters, read_parameters
+from dragoman.serving.parameters import Parameters
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TextOptions
 
@@ -60,21 +61,22 @@ class Texts:
     async def translate(self, request: Request) -> Response:
         """Translate texts."""
         context = self._context
-        parameters = await read_parameters(request, context.limits.body_bytes)
-        texts = parameters.values.get("text", ())
+        call = await read_call(request)
+        parameters = call.parameters
+        texts = parameters.texts("text")
         characters = sum(map(len, texts))
-        context.access.admit(request, parameters.key, characters)
+        context.access.admit(request, call.key, characters)
         if not texts:
             raise RequestError(400, "the parameter text is missing")
         if len(texts) > context.limits.texts:
             raise RequestError(413, f"a request may have at most {context.limits.texts:,} texts, not {len(texts):,}")
         options = text_options(context, parameters)
         _check_tags(parameters)
-        model = parameters.optional("model_type") and parameters.choice("model_type", *_MODELS)
+        model = parameters.optional_text("model_type") and parameters.choice("model_type", *_MODELS)
         parameters.boolean("show_billed_characters")
-        await check_glossary(context, self._store, parameters)
+        await check_glossary(context, self._store, call)
         translated = await context.service.translate(texts, options)
-        self._counts.add(parameters.owner, characters)
+        self._counts.add(call.owner, characters)
         used = {"model_type_used": model.removeprefix("prefer_")} if model else {}
         translations = [
             {
@@ -89,17 +91,17 @@ class Texts:
 
     async def languages(self, request: Request) -> Response:
         """List the source or the target languages."""
-        parameters = await read_parameters(request, self._context.limits.body_bytes)
-        self._context.access.admit(request, parameters.key, 0)
-        kind = parameters.choice("type", "source", "target")
+        call = await read_call(request)
+        self._context.access.admit(request, call.key, 0)
+        kind = call.parameters.choice("type", "source", "target")
         list_languages = target_languages if kind == "target" else source_languages
         return JSONResponse(list_languages(self._context.service))
 
     async def usage(self, request: Request) -> Response:
         """Report the characters of the key since the server was started."""
-        parameters = await read_parameters(request, self._context.limits.body_bytes)
-        self._context.access.admit(request, parameters.key, 0)
-        return JSONResponse({"character_count": self._counts.of(parameters.owner), "character_limit": _NO_LIMIT})
+        call = await read_call(request)
+        self._context.access.admit(request, call.key, 0)
+        return JSONResponse({"character_count": self._counts.of(call.owner), "character_limit": _NO_LIMIT})
 
 
 def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
@@ -108,21 +110,21 @@ def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
     Raises:
         RequestError: with status 400 for a parameter that is malformed, or asks for something that is not built.
     """
-    formality = parameters.optional("formality")
+    formality = parameters.optional_text("formality")
     if formality in ("more", "less"):
         raise RequestError(400, f"formality {formality} is not supported: use prefer_{formality} or default")
     parameters.choice("formality", *_FORMALITY)
     for name in _NOT_BUILT:
-        if any(parameters.values.get(name, ())):
+        if any(parameters.texts(name)):
             raise RequestError(400, f"the parameter {name} is not supported by this server")
     parameters.boolean("preserve_formatting")
-    tags = parameters.optional("tag_handling")
+    tags = parameters.optional_text("tag_handling")
     if tags == "xml":
         raise RequestError(400, "tag_handling xml is not supported by this server: use html")
     parameters.choice("tag_handling", "html")
     return TextOptions(
-        source=find_source(context.service, parameters.optional("source_lang")),
-        target=find_target(context.service, parameters.required("target_lang")),
+        source=find_source(context.service, parameters.optional_text("source_lang")),
+        target=find_target(context.service, parameters.text("target_lang")),
         format="html" if tags else "text",
         split_sentences=_SPLITTING[parameters.choice("split_sentences", *_SPLITTING)],
     )
@@ -130,6 +132,6 @@ def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
 
 def _check_tags(parameters: Parameters) -> None:
     """Without tag_handling, the parameters for tags have no effect, as for DeepL."""
-    ignored = [tag for value in parameters.values.get("ignore_tags", ()) for tag in value.split(",") if tag.strip()]
-    if ignored and parameters.optional("tag_handling"):
+    ignored = [tag for value in parameters.texts("ignore_tags") for tag in value.split(",") if tag.strip()]
+    if ignored and parameters.optional_text("tag_handling"):
         raise RequestError(400, 'ignore_tags is not supported by this server: mark elements with translate="no"')
