@@ -31,7 +31,8 @@ struct Outcome {
 //
 // Groups take turns: places go first to groups without a task in progress, then to the other groups in rotation. A
 // group without a task in progress may also use a quarter more places than the limit, so that its first task is not
-// delayed by the tasks of others. All members are guarded by `lock_`, and no function holds it while it computes.
+// delayed by the tasks of others. The tasks of a group are light until they have used LIGHT_ROWS. All members are
+// guarded by `lock_`, and no function holds it while it computes.
 class LiveQueue : public Supply {
   public:
     using Supply::Supply;
@@ -40,11 +41,11 @@ class LiveQueue : public Supply {
     void submit(int64_t ticket, int64_t group, Task task, bool watched) {
         const std::lock_guard<std::mutex> guard(lock_);
         if (cancelled()) throw std::runtime_error("the live search is closed");
-        auto entry = std::make_unique<Entry>(std::move(task), ticket, group, watched);
         if (tasks_.count(ticket)) throw std::invalid_argument("the ticket is in use");
-        tasks_.emplace(ticket, std::move(entry));
-        group_of(group)->waiting.push_back(ticket);
-        place(groups_.at(group), false);
+        const Place home = group_of(group);
+        tasks_.emplace(ticket, std::make_unique<Entry>(std::move(task), ticket, group, watched, home->used));
+        home->waiting.push_back(ticket);
+        place(home, false);
         ++waiting_;
         work_.notify_one();
     }
@@ -119,8 +120,11 @@ class LiveQueue : public Supply {
 
     bool abandoned(const Task& task) const override { return static_cast<const Entry&>(task).abandoned; }
 
+    bool light(const Task& task) const override { return *static_cast<const Entry&>(task).used < LIGHT_ROWS; }
+
     void advanced(Task& task, const Beam& beam) override {
         auto& entry = static_cast<Entry&>(task);
+        *entry.used += beam.hypotheses();
         if (!entry.watched) return;
         const std::lock_guard<std::mutex> guard(lock_);
         // A report that has not been fetched is replaced.
@@ -135,12 +139,18 @@ class LiveQueue : public Supply {
     void fail(Task& task, std::exception_ptr error) override { leave(task, {}, std::move(error)); }
 
   private:
+    // Rows of steps: those of a few sentences with a beam of 5.
+    static constexpr int64_t LIGHT_ROWS = 1024;
+
+    using Rows = std::atomic<int64_t>;
+
     struct Entry : Task {
-        Entry(Task task, int64_t ticket, int64_t group, bool watched)
-            : Task(std::move(task)), ticket(ticket), group(group), watched(watched) {}
+        Entry(Task task, int64_t ticket, int64_t group, bool watched, std::shared_ptr<Rows> used)
+            : Task(std::move(task)), ticket(ticket), group(group), watched(watched), used(std::move(used)) {}
 
         const int64_t ticket, group;
         const bool watched;
+        const std::shared_ptr<Rows> used;  // by the tasks of the group
         bool in_progress = false;
         std::atomic<bool> abandoned{false};
         std::vector<int> progress;
@@ -150,6 +160,7 @@ class LiveQueue : public Supply {
         int64_t id;
         std::list<Group>* home;       // the list that contains it
         std::deque<int64_t> waiting;  // tickets, including those of tasks that were given up
+        std::shared_ptr<Rows> used;
         int64_t in_progress = 0;
     };
     using Place = std::list<Group>::iterator;
@@ -157,7 +168,7 @@ class LiveQueue : public Supply {
     Place group_of(int64_t id) {
         const auto found = groups_.find(id);
         if (found != groups_.end()) return found->second;
-        served_.push_back({id, &served_, {}, 0});
+        served_.push_back({id, &served_, {}, std::make_shared<Rows>(0)});
         return groups_[id] = std::prev(served_.end());
     }
 

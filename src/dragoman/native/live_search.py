@@ -34,7 +34,8 @@ class LiveSearch:
 
     Sentences of several groups (such as requests or users) share the places fairly: a free place goes to a group
     without a sentence in progress, else to the groups in rotation. The first sentence of a group does not wait for
-    those of others to finish while less than a quarter more places than `batch_sentences` are in use.
+    those of others to finish while less than a quarter more places than `batch_sentences` are in use. Groups that have
+    used little of the engine so far, as those of short texts have, advance several positions for one of the others.
 
     Not available in a child process after a fork: make a new one there.
 

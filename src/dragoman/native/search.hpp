@@ -33,6 +33,9 @@ class Supply {
     // Return true if the results of a task are no longer needed; `finish` is then called without hypotheses.
     virtual bool abandoned(const Task& task) const = 0;
 
+    // Return true if a task must not wait for those that are not light: see `Worker::next_step`.
+    virtual bool light(const Task& task) const = 0;
+
     // Called after each position of a task that is not finished.
     virtual void advanced(Task& task, const Beam& beam) = 0;
 
@@ -87,6 +90,7 @@ class Queue : public Supply {
     }
 
     bool abandoned(const Task&) const override { return false; }
+    bool light(const Task&) const override { return false; }
     void advanced(Task&, const Beam&) override {}
     void finish(Task& task, std::vector<Hypothesis> hypotheses) override {
         results_[size_t(&task - tasks_.data())] = std::move(hypotheses);
@@ -141,6 +145,7 @@ class Worker {
         Beam beam;
         std::unique_ptr<State> state;
         std::exception_ptr error;
+        bool light;
     };
 
     void admit() {
@@ -171,7 +176,7 @@ class Worker {
         active_.reserve(active_.size() + states.size());
         for (auto& state : states) {
             Task* const task = *first;
-            active_.push_back({task, Beam(task->request, task->config, special_), std::move(state), nullptr});
+            active_.push_back({task, Beam(task->request, task->config, special_), std::move(state), nullptr, false});
             *first++ = nullptr;
         }
     }
@@ -186,20 +191,22 @@ class Worker {
         }
     }
 
-    // Advance every sentence by one position, and remove those whose results are final.
+    // Advance sentences by one position, and remove those whose results are final.
     void advance() {
         for (auto& sentence : active_)
             if (supply_.abandoned(*sentence.task)) finish(sentence, {});
         remove_finished();
         if (active_.empty()) return;
+        const size_t count = next_step();
         try {
-            step(0, active_.size());
+            step(0, count);
         } catch (const Cancelled&) {
             throw;
         } catch (...) {
-            for (size_t i = 0; i < active_.size(); ++i) step_alone(i);
+            for (size_t i = 0; i < count; ++i) step_alone(i);
         }
-        for (auto& sentence : active_) {
+        for (size_t i = 0; i < count; ++i) {
+            Sentence& sentence = active_[i];
             if (sentence.error) {
                 supply_.fail(*std::exchange(sentence.task, nullptr), sentence.error);
                 continue;
@@ -213,6 +220,31 @@ class Worker {
             }
         }
         remove_finished();
+    }
+
+    // Move the sentences of the next step to the front, and return their number. A step of the whole batch takes long:
+    // between two of them, the light sentences advance by themselves, for about as many rows.
+    size_t next_step() {
+        size_t count = 0;
+        int64_t light_rows = 0, other_rows = 0;
+        for (auto& sentence : active_) {
+            // Asked once, since the answer can change.
+            sentence.light = supply_.light(*sentence.task);
+            count += sentence.light;
+            (sentence.light ? light_rows : other_rows) += sentence.beam.hypotheses();
+        }
+        if (count == 0 || ahead_ >= other_rows) {
+            ahead_ = 0;
+            return active_.size();
+        }
+        ahead_ += std::max(light_rows, LEAST_ROWS);
+        running_.clear();
+        for (const bool light : {true, false})
+            for (auto& sentence : active_)
+                if (sentence.light == light) running_.push_back(std::move(sentence));
+        std::swap(active_, running_);
+        running_.clear();
+        return count;
     }
 
     // Compute the logits of the sentences `first` to `last`.
@@ -254,12 +286,16 @@ class Worker {
         running_.clear();
     }
 
+    // A step of fewer rows takes as long.
+    static constexpr int64_t LEAST_ROWS = 16;
+
     Stepper<Cell>& stepper_;
     const SpecialTokens& special_;
     const Shortlist* const shortlist_;
     Supply& supply_;
     std::vector<Sentence> active_, running_;
     std::vector<Task*> taken_;  // null once it is in `active_` or has failed
+    int64_t ahead_ = 0;         // rows of the steps of light sentences since the last step of all
     std::vector<State*> states_;
     std::vector<int> tokens_;
 };

@@ -87,7 +87,7 @@ async def translate_guarded(
     if not reason_to_reject(sentence, translation):
         return _without_rejected(sentence, translation), ""
     if options.beam > 1:
-        greedy = LineOptions(beam=1, alignment=options.alignment, prefix=options.prefix)
+        greedy = replace(options, beam=1, n_best=1)
         translation = await lines.translate_line(pair, sentence, greedy)
         if not reason_to_reject(sentence, translation):
             return translation, "greedy"

@@ -24,12 +24,14 @@ class LineOptions:
         n_best: number of outputs, at most `beam`.
         alignment: True to return links between words.
         prefix: text with which the translation begins.
+        group: number of the request to which the line belongs: requests share the engine equally.
     """
 
     beam: int = 5
     n_best: int = 1
     alignment: bool = False
     prefix: str = ""
+    group: int = 0
 
 
 class LineTranslator(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
@@ -46,6 +47,7 @@ class TranslationService:
     def __init__(self, lines: LineTranslator) -> None:
         self._lines = lines
         self._detector = LanguageDetector()
+        self._groups = itertools.count()
 
     async def source_of(self, text: str, target: str) -> str:
         """Return the most probable language of a text, of those that can be translated into the target or are it.
@@ -119,6 +121,7 @@ class TranslationService:
             sources = await asyncio.to_thread(lambda: [self._detected_source(text, options, pairs) for text in texts])
         else:
             sources = [(options.source, None) for _ in texts]
+        group = next(self._groups)
         return [
             TextRequest(
                 lines=self._lines,
@@ -127,6 +130,7 @@ class TranslationService:
                 source=source,
                 detected=detected,
                 route=pairs.route(source, options.target),
+                group=group,
             )
             for text, (source, detected) in zip(texts, sources, strict=True)
         ]

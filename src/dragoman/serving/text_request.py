@@ -30,6 +30,7 @@ class TextRequest:
         source: its language.
         detected: its language as detected; None if the client gave it.
         route: the pairs of languages, one after the other; none if the text is in the target language.
+        group: see `LineOptions`.
     """
 
     lines: LineTranslator
@@ -38,6 +39,7 @@ class TextRequest:
     source: str
     detected: Detection | None
     route: Sequence[Pair]
+    group: int
 
     async def translate(self) -> TranslatedText:
         """Return the translation; the first sentence that fails ends it."""
@@ -86,7 +88,7 @@ class TextRequest:
         alignment = self.options.alignment or piece.needs_alignment
         # The whole beam, since outputs of different tokens can have the same text.
         beam = max(BEAM, count)
-        last = LineOptions(beam=beam, n_best=beam if count > 1 else 1, alignment=alignment)
+        last = LineOptions(beam=beam, n_best=beam if count > 1 else 1, alignment=alignment, group=self.group)
         guarded: Guarded = ""
         translation: Translation | None = None
         for number, pair in enumerate(self.route):

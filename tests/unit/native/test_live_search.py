@@ -149,6 +149,50 @@ def test_a_new_group_does_not_wait_for_a_place(directory: Path) -> None:
         assert results.of([("new", i) for i in range(5)]) == engine.search(rows, SHORT)
 
 
+def test_a_group_that_has_used_little_advances_faster(directory: Path) -> None:
+    """Without turns of its own, 64 positions of one sentence would take 64 of the others."""
+    engine = backend(directory, threads=1, batch_sentences=32)
+    config = SearchConfig(beam=1, min_length_offset=64, max_length_offset=64)
+    positions: list[int] = []
+    heavy = threading.Event()
+
+    def advanced(tokens: tuple[int, ...]) -> None:
+        positions.append(len(tokens))
+        if len(tokens) > 50:
+            heavy.set()
+
+    with engine.live() as live:
+        results = Results()
+        for i in range(24):
+            live.submit(LONG, ENDLESS, results.done(i), group=1, progress=advanced if i == 0 else None)
+        assert heavy.wait(SECONDS)
+        first = positions[-1]
+        live.submit(LONG, config, results.done("light"), group=2)
+        assert results.of(["light"]) == engine.search([LONG], config)
+        # Both may be seen late by a few positions.
+        assert positions[-1] - first < 50
+
+
+def test_a_group_that_has_used_little_does_not_stop_the_others(directory: Path) -> None:
+    """Sentences of ever new groups take turns with those of a group that has used much."""
+    engine = backend(directory, threads=1, batch_sentences=8)
+    config = SearchConfig(beam=2, min_length_offset=400, max_length_offset=400)
+    row = inputs(1)[0]
+    with engine.live() as live:
+        results = Results()
+        for i in range(4):
+            live.submit(row, config, results.done(i), group=0)
+        stop = threading.Event()
+
+        def submit_again(number: int) -> None:
+            if not stop.is_set():
+                live.submit(row, GREEDY, lambda _: submit_again(number + 1), group=number)
+
+        submit_again(1)
+        assert results.of(range(4)) == engine.search([row] * 4, config)
+        stop.set()
+
+
 def test_a_sentence_that_exceeds_the_batch_is_not_passed_over_for_ever(directory: Path) -> None:
     engine = backend(directory, threads=1, batch_sentences=4, batch_tokens=100)
     rows = inputs(40, longest=8)
