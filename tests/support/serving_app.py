@@ -26,6 +26,7 @@ from dragoman.serving.context import ServerContext
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.pool import PoolStatistics
 from dragoman.serving.running import ServerSettings, run_server
 from dragoman.translation.results import Translation
 from tests.support.paths import REPOSITORY
@@ -40,6 +41,15 @@ class UpperCase:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         return (("en", "de"),)
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        return ()
+
+    def statistics(self) -> PoolStatistics:
+        return PoolStatistics(
+            workers=1, in_flight=0, characters=0, restarts=0, reloads=self.version - 1, failed_reloads=0
+        )
 
     async def start(self) -> None:
         self.version += 1

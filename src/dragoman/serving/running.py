@@ -25,19 +25,33 @@ from dragoman.serving.context import ServerContext
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.model_files import ModelFiles
 from dragoman.serving.monthly_usage import MonthlyUsage
+from dragoman.serving.pool import PoolStatistics
 from dragoman.serving.service import TranslationService
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0
 # Seconds between two writes of the monthly usage of keys.
 SAVING_SECONDS = 60.0
+# Seconds between two looks at the model directories. Models are read anew when their files have changed before the
+# first look, but not between it and the second.
+WATCHING_SECONDS = 2.0
 _BACKLOG = 512
 _LOG = logging.getLogger(__name__)
 
 
 class Models(LineTranslator, Protocol):
     """What translates lines, with a beginning and an end."""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The model directories, which are read anew when they are replaced."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """Return numbers for metrics."""
+        ...
 
     async def start(self) -> None:
         """Load the models."""
@@ -92,7 +106,8 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are then answered within 30 seconds. For the main thread.
 
-    SIGHUP reads the keys and the models anew without losing a request.
+    SIGHUP reads the keys and the models anew without losing a request. Models are also read anew when the files of a
+    model directory were replaced; until they can be loaded, the former models stay in use.
 
     Args:
         settings: the settings.
@@ -106,6 +121,7 @@ def run_server(
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
+    _watch(models, metrics)
     try:
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -168,6 +184,7 @@ class _Server(uvicorn.Server):
         self._models = models
         self._usage = usage
         self._on_ready = on_ready
+        self._files = ModelFiles(models.directories)
         self._starting: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
 
@@ -181,11 +198,12 @@ class _Server(uvicorn.Server):
                     return
                 self._starting.result()
                 _listen(listener)
-                saving = asyncio.create_task(self._save_regularly())
+                regular = [asyncio.create_task(work) for work in (self._save_regularly(), self._watch_models())]
                 try:
                     await self.serve([listener])
                 finally:
-                    saving.cancel()
+                    for task in regular:
+                        task.cancel()
                     self._save()
             finally:
                 if self._reloading is not None:
@@ -241,10 +259,23 @@ class _Server(uvicorn.Server):
             self._access.reload()
         except UserError as error:
             _LOG.error("the former keys stay valid: %s", error)
+        await asyncio.to_thread(self._files.read)
+        await self._reload_models()
+
+    async def _watch_models(self) -> None:
+        while True:
+            await asyncio.sleep(WATCHING_SECONDS)
+            # Not in this thread: the directories may be on another machine, which does not answer.
+            if await asyncio.to_thread(self._files.replaced):
+                await self._reload_models()
+
+    async def _reload_models(self) -> None:
         try:
             await self._models.reload()
         except UserError as error:
             _LOG.error("the former models stay in use: %s", error)
+        else:
+            _LOG.info("the models were read anew")
 
     async def _save_regularly(self) -> None:
         while True:
@@ -256,6 +287,21 @@ class _Server(uvicorn.Server):
             self._usage.save()
         except OSError as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
+
+
+def _watch(models: Models, metrics: Metrics) -> None:
+    for name, description, number in (
+        ("dragoman_workers", "Processes that can translate.", lambda: models.statistics().workers),
+        ("dragoman_lines_in_flight", "Lines that are being translated.", lambda: models.statistics().in_flight),
+        ("dragoman_worker_restarts", "Processes that ended or hung.", lambda: models.statistics().restarts),
+        ("dragoman_model_reloads", "Times that the models were read anew.", lambda: models.statistics().reloads),
+        (
+            "dragoman_model_reload_failures",
+            "Times that this failed, so that the former models stayed in use.",
+            lambda: models.statistics().failed_reloads,
+        ),
+    ):
+        metrics.watch(name, description, number)
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:
