@@ -55,7 +55,7 @@ class FakeModels:
 
     def statistics(self) -> PoolStatistics:
         return PoolStatistics(
-            workers=1, in_flight=0, characters=0, restarts=0, reloads=self.version - 1, failed_reloads=0
+            workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version, failed_reloads=0
         )
 
     async def start(self) -> None:
@@ -70,9 +70,6 @@ class FakeModels:
 
     async def ready(self) -> bool:
         return self.version > 0
-
-    def statistics(self) -> PoolStatistics:
-        return PoolStatistics(workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version)
 
     async def translate_line(self, pair: Pair, line: str, options: LineOptions) -> Translation:
         await asyncio.sleep(1000)
