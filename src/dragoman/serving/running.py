@@ -121,7 +121,7 @@ def run_server(
 
     Raises:
         SettingsError: if the address cannot be used, or the file of keys is not valid.
-        StorageError: if the directory for data cannot be used.
+        StorageError: if the directory for data, or the file for suggestions, cannot be used.
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
@@ -130,6 +130,11 @@ def run_server(
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
+    if settings.suggestions is not None:
+        try:
+            settings.suggestions.open("ab").close()
+        except OSError as error:
+            raise StorageError(f"{settings.suggestions}: cannot be used: {reason_of(error)}") from error
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
     with bound_socket(settings.host, settings.port) as listener:
