@@ -16,28 +16,54 @@ from typing import Protocol
 import uvicorn
 from starlette.routing import BaseRoute
 
-from dragoman.errors import SettingsError, StorageError, UserError, reason_of
+from dragoman.errors import StorageError, UserError, reason_of
 from dragoman.interrupts import ENDING
 from dragoman.serving.access import KeyedAccess
 from dragoman.serving.app import ServerApp, build_app
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
+from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.model_files import ModelFiles
 from dragoman.serving.monthly_usage import MonthlyUsage
+<<<<<<< HEAD
+from dragoman.serving.pool import PoolStatistics, watch_pool
+=======
+from dragoman.serving.pool import PoolStatistics
+>>>>>>> robust
 from dragoman.serving.service import TranslationService
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0
+<<<<<<< HEAD
+# Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
+STORING_SECONDS = 60.0
+=======
 # Seconds between two writes of the monthly usage of keys.
 SAVING_SECONDS = 60.0
+# Seconds between two looks at the model directories. Models are read anew when their files have changed before the
+# first look, but not between it and the second.
+WATCHING_SECONDS = 2.0
 _BACKLOG = 512
+>>>>>>> robust
 _LOG = logging.getLogger(__name__)
 
 
 class Models(LineTranslator, Protocol):
     """What translates lines, with a beginning and an end."""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The model directories, which are read anew when they are replaced."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """Return numbers for metrics."""
+        ...
 
     async def start(self) -> None:
         """Load the models."""
@@ -53,6 +79,10 @@ class Models(LineTranslator, Protocol):
 
     async def reload(self) -> None:
         """Load the models anew without losing a line; if that fails, the former ones stay in use."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """Return numbers for metrics."""
         ...
 
 
@@ -92,7 +122,14 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are then answered within 30 seconds. For the main thread.
 
+<<<<<<< HEAD
+    Documents that are still translated after the last request are given up: nobody could fetch their results.
+
     SIGHUP reads the keys and the models anew without losing a request.
+=======
+    SIGHUP reads the keys and the models anew without losing a request. Models are also read anew when the files of a
+    model directory were replaced; until they can be loaded, the former models stay in use.
+>>>>>>> robust
 
     Args:
         settings: the settings.
@@ -106,18 +143,27 @@ def run_server(
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
+<<<<<<< HEAD
+    watch_pool(metrics, models.statistics)
+=======
+    _watch(models, metrics)
+>>>>>>> robust
     try:
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
-    with _bound_socket(settings.host, settings.port) as listener:
+    with bound_socket(settings.host, settings.port) as listener:
+        service = TranslationService(models)
+        files = FileStore(settings.data / "translated-files")
         context = ServerContext(
-            service=TranslationService(models),
+            service=service,
             access=access,
             limits=settings.limits,
             data=settings.data,
+            files=files,
+            documents=Documents(service, files),
             suggestions=settings.suggestions,
         )
         loopback = listener.getsockname()[0].startswith("127.") or listener.getsockname()[0] == "::1"
@@ -145,7 +191,7 @@ def run_server(
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
         )
-        server = _Server(config, app, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
+        server = _Server(config, app, context, access, models, usage, lambda: on_ready(url_of(listener), models.pairs))
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(server.run_until_stopped(listener))
 
@@ -157,6 +203,7 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         app: ServerApp,
+        context: ServerContext,
         access: KeyedAccess,
         models: Models,
         usage: MonthlyUsage,
@@ -164,33 +211,49 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._app = app
+        self._context = context
         self._access = access
         self._models = models
         self._usage = usage
         self._on_ready = on_ready
+        self._files = ModelFiles(models.directories)
         self._starting: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
-        """Load the models, serve, and release the models."""
+        """Load the models, serve, end the translations of documents, and release the models."""
         with self._signals():
             try:
-                self._starting = asyncio.ensure_future(self._models.start())
+                self._starting = asyncio.ensure_future(self._start())
                 await asyncio.wait((self._starting,))
                 if self._starting.cancelled():
                     return
                 self._starting.result()
-                _listen(listener)
-                saving = asyncio.create_task(self._save_regularly())
+<<<<<<< HEAD
+                listen(listener)
+                storing = asyncio.create_task(self._store_regularly())
                 try:
                     await self.serve([listener])
                 finally:
-                    saving.cancel()
+                    storing.cancel()
+=======
+                _listen(listener)
+                regular = [asyncio.create_task(work) for work in (self._save_regularly(), self._watch_models())]
+                try:
+                    await self.serve([listener])
+                finally:
+                    for task in regular:
+                        task.cancel()
+>>>>>>> robust
                     self._save()
+                    await self._context.documents.close()
             finally:
                 if self._reloading is not None:
                     self._reloading.cancel()
                 await self._models.close()
+
+    async def _start(self) -> None:
+        await asyncio.gather(self._models.start(), self._context.service.load())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept requests, and report it."""
@@ -241,21 +304,56 @@ class _Server(uvicorn.Server):
             self._access.reload()
         except UserError as error:
             _LOG.error("the former keys stay valid: %s", error)
+        await asyncio.to_thread(self._files.read)
+        await self._reload_models()
+
+    async def _watch_models(self) -> None:
+        while True:
+            await asyncio.sleep(WATCHING_SECONDS)
+            # Not in this thread: the directories may be on another machine, which does not answer.
+            if await asyncio.to_thread(self._files.replaced):
+                await self._reload_models()
+
+    async def _reload_models(self) -> None:
         try:
             await self._models.reload()
         except UserError as error:
             _LOG.error("the former models stay in use: %s", error)
+        else:
+            _LOG.info("the models were read anew")
 
-    async def _save_regularly(self) -> None:
+    async def _store_regularly(self) -> None:
+        """Write the usage of keys, and delete old files."""
         while True:
-            await asyncio.sleep(SAVING_SECONDS)
+            await asyncio.sleep(STORING_SECONDS)
             self._save()
+            try:
+                await asyncio.to_thread(self._context.files.sweep)
+            except OSError as error:
+                _LOG.error("old files cannot be deleted: %s", reason_of(error))
 
     def _save(self) -> None:
         try:
             self._usage.save()
         except OSError as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
+<<<<<<< HEAD
+=======
+
+
+def _watch(models: Models, metrics: Metrics) -> None:
+    for name, description, number in (
+        ("dragoman_workers", "Processes that can translate.", lambda: models.statistics().workers),
+        ("dragoman_lines_in_flight", "Lines that are being translated.", lambda: models.statistics().in_flight),
+        ("dragoman_worker_restarts", "Processes that ended or hung.", lambda: models.statistics().restarts),
+        ("dragoman_model_reloads", "Times that the models were read anew.", lambda: models.statistics().reloads),
+        (
+            "dragoman_model_reload_failures",
+            "Times that this failed, so that the former models stayed in use.",
+            lambda: models.statistics().failed_reloads,
+        ),
+    ):
+        metrics.watch(name, description, number)
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:
@@ -298,3 +396,4 @@ def _unusable(host: str, port: int, error: Exception) -> SettingsError:
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+>>>>>>> robust
