@@ -56,7 +56,7 @@ def test_the_certainty_is_the_geometric_mean_of_the_probabilities_of_the_tokens(
     assert certainty(TRANSLATION) == pytest.approx(math.exp(-0.25))
     assert certainty(replace(TRANSLATION, log_probability=1e-9)) == 1
     for change in ({"truncated": True}, {"copied": 3}, {"invalid_utf8": True}, {"tokens": 0}):
-        changed = replace(TRANSLATION, **change)  # type: ignore[arg-type]
+        changed = replace(TRANSLATION, **change)
         assert certainty(changed) is None
         assert FITTED.of(changed) is None
 
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_an_error_that_names_the_file(model: Path, text: str) 
 
 
 def test_translations_of_a_calibrated_model_have_a_confidence(model: Path) -> None:
-    lines = ["the lamp is on", "", " ".join(["the lamp is on."] * 20), b"the \xff lamp"]
+    lines: list[str | bytes] = ["the lamp is on", "", " ".join(["the lamp is on."] * 20), b"the \xff lamp"]
     plain = Translator.load(model, engine="torch").translate(lines)
     assert {translation.confidence for translation in plain} == {None}
     FITTED.save(model)
