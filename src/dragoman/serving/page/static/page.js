@@ -188,7 +188,7 @@ async function showChoices(index) {
   byId("choices-source").textContent = shown.source;
   byId("choices-confidence").hidden = !isCalibrated(shown);
   byId("choices-confidence").textContent = isCalibrated(shown)
-    ? `Confidence ${percentage(shown)}: the share of good translations among those that the model writes as surely.`
+    ? `Confidence ${percentage(shown)}: the share of sentences with this value that are translated well.`
     : "";
   byId("choices-flags").hidden = !remarks(shown).length;
   byId("choices-flags").textContent = remarks(shown).join(" ");
