@@ -25,17 +25,22 @@ from dragoman.serving.admission import Admission
 from dragoman.serving.app import build_app
 from dragoman.serving.body_limits import BodyLimits
 from dragoman.serving.bounded_protocol import bounded_protocol
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import Access, ServerContext
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
+from dragoman.serving.interfaces import deepl
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.pool import PoolStatistics
 from dragoman.serving.running import ServerSettings, run_server
+from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Translation
 from tests.support.paths import REPOSITORY
 
 
-class UpperCase:
-    """Fake models that answer with upper case; `version` counts how often they were loaded."""
+class FakeModels:
+    """Fake models, whose translations do not end; `version` counts how often they were loaded."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -57,7 +62,11 @@ class UpperCase:
     async def ready(self) -> bool:
         return self.version > 0
 
+    def statistics(self) -> PoolStatistics:
+        return PoolStatistics(workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version)
+
     async def translate_line(self, pair: Pair, line: str, options: LineOptions) -> Translation:
+        await asyncio.sleep(1000)
         raise NotImplementedError
 
 
@@ -106,6 +115,22 @@ class Endpoints:
 
     async def _large(self, request: Request) -> Response:
         return Response(b"x" * (64 << 20))
+
+
+def make_context(
+    service: TranslationService, access: Access, limits: Limits, data: Path, suggestions: Path | None = None
+) -> ServerContext:
+    """Return what interfaces share."""
+    files = FileStore(data / "files")
+    return ServerContext(
+        service=service,
+        access=access,
+        limits=limits,
+        data=data,
+        files=files,
+        documents=Documents(service, files),
+        suggestions=suggestions,
+    )
 
 
 def behind_limits(app: ASGIApp, limits: Limits) -> ASGIApp:
@@ -202,14 +227,14 @@ def printed_address(process: "subprocess.Popen[str]") -> tuple[str, int]:
 
 
 def main(port: str, data: str, keys: str = "") -> None:
-    models = UpperCase()
+    models = FakeModels()
 
     def routes(context: ServerContext) -> list[BaseRoute]:
         async def version(request: Request) -> Response:
             context.access.admit(request, request.query_params.get("key"), 5)
             return JSONResponse({"version": models.version})
 
-        return [Route("/version", version), *Endpoints().routes()]
+        return [Route("/version", version), *Endpoints().routes(), *deepl.routes(context)]
 
     settings = ServerSettings(
         host="127.0.0.1",

@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import Access, Usage
 from dragoman.serving.interfaces.deepl import routes
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Translation
-from tests.support.serving_app import behind_limits
+from tests.support.serving_app import behind_limits, make_context
 
 KEY = "a-key"
 PAIRS = (("en", "de"), ("de", "en"), ("en", "pt"))
@@ -82,15 +82,21 @@ class OneKey:
             raise self.error
         self.admitted.append(characters)
 
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        self.admit(request, key, characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        return None
+
 
 def application(
-    data: Path, *, lines: UpperCase | None = None, access: OneKey | None = None, limits: Limits | None = None
+    data: Path, *, lines: UpperCase | None = None, access: Access | None = None, limits: Limits | None = None
 ) -> ASGIApp:
     """Return an application that consists of the interface behind limits."""
     limits = limits or Limits()
-    context = ServerContext(
-        service=TranslationService(lines or UpperCase()), access=access or OneKey(), limits=limits, data=data
-    )
+    context = make_context(TranslationService(lines or UpperCase()), access or OneKey(), limits, data)
     return behind_limits(Starlette(routes=routes(context)), limits)
 
 

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import Usage
 from dragoman.serving.interfaces import libretranslate
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
@@ -29,7 +29,7 @@ from dragoman.serving.service import (
     TranslationService,
 )
 from dragoman.translation.results import Alternative, Translation
-from tests.support.serving_app import behind_limits
+from tests.support.serving_app import behind_limits, make_context
 
 NAMES = {"en": "English", "de": "German", "es": "Spanish"}
 KEY = "the-key"
@@ -72,10 +72,7 @@ class UpperLines:
 
 
 class UpperService(TranslationService):
-    """Translates each text as one line; nearly all texts are detected to be English with a confidence of 0.87.
-
-    A text that begins with "latin" is probably Latin, else English.
-    """
+    """Translates each text as one line; all texts are detected to be English with a confidence of 0.87."""
 
     def __init__(self, lines: UpperLines) -> None:
         super().__init__(lines)
@@ -84,13 +81,14 @@ class UpperService(TranslationService):
     def languages(self) -> list[Language]:
         return [Language(code="en", name=NAMES["en"], targets=("de", "es"))]
 
-    def detect(self, text: str) -> list[Detection]:
-        if text.startswith("latin"):
-            return [Detection(language="la", confidence=0.6), Detection(language="en", confidence=0.3)]
+    async def source_of(self, text: str, target: str) -> str:
+        return "en"
+
+    async def detect(self, text: str) -> list[Detection]:
         return [Detection(language="en", confidence=0.87)]
 
     async def translate(self, texts: Sequence[str], options: TextOptions) -> list[TranslatedText]:
-        detected = self.detect("")[0] if options.source == AUTO else None
+        detected = (await self.detect(""))[0] if options.source == AUTO else None
         source = detected.language if detected else options.source
         pair = (source, options.target)
         if pair not in self.lines.pairs:
@@ -129,6 +127,14 @@ class FakeAccess:
             raise RequestError(413, f"{characters} characters: send at most {self.characters}")
         self.admitted.append((key, characters))
 
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        self.admit(request, key, characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        return None
+
 
 def make_app(
     directory: Path,
@@ -139,12 +145,8 @@ def make_app(
     suggestions: Path | None = None,
 ) -> ASGIApp:
     limits = limits or Limits()
-    context = ServerContext(
-        service=service or UpperService(UpperLines()),
-        access=access or FakeAccess(),
-        limits=limits,
-        data=directory,
-        suggestions=suggestions,
+    context = make_context(
+        service or UpperService(UpperLines()), access or FakeAccess(), limits, directory, suggestions
     )
     return behind_limits(Starlette(routes=libretranslate.routes(context)), limits)
 

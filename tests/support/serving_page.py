@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from dragoman.serving import page
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import Usage
 from dragoman.serving.interfaces import own
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Alternative, Translation
-from tests.support.serving_app import behind_limits
+from tests.support.serving_app import behind_limits, make_context
 
 PAIRS = (("en", "de"), ("de", "en"))
 # Whole sentences first; other ones are translated word by word.
@@ -139,11 +139,19 @@ class OpenAccess:
             raise RequestError(413, f"{characters} characters are more than {self._limits.characters}")
         self.characters += characters
 
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        self.admit(request, key, characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        return None
+
 
 def make_app(lines: WordLines, data: Path, *, limits: Limits | None = None, key: str | None = None) -> ASGIApp:
     """Return an application with the page and /v1."""
     limits = limits or Limits()
-    context = ServerContext(service=TranslationService(lines), access=OpenAccess(limits, key), limits=limits, data=data)
+    context = make_context(TranslationService(lines), OpenAccess(limits, key), limits, data)
     return behind_limits(Starlette(routes=[*own.routes(context), *page.routes(context)]), limits)
 
 

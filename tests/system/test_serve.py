@@ -64,6 +64,9 @@ def test_serve_prints_its_address_and_ends_with_status_0(models: Path, tmp_path:
         assert request(address, "GET", "/ready?q=secret", headers={"Host": "evil.example.org"})[0] == 421
         process.send_signal(signal.SIGHUP)
         assert request(address, "GET", "/ready")[0] == 200
+        wait_until(lambda: b"dragoman_model_reloads 1.0" in request(address, "GET", "/metrics")[2])
+        numbers = request(address, "GET", "/metrics")[2].decode().splitlines()
+        assert {"dragoman_workers 1.0", "dragoman_lines_in_flight 0.0", "dragoman_worker_restarts 0.0"} <= set(numbers)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -159,6 +162,24 @@ def test_a_second_signal_answers_requests_in_flight_at_once(tmp_path: Path) -> N
         process.send_signal(signal.SIGTERM)
         assert answer.result()[::2] == (503, b'{"message":"the server is stopping"}')
         assert process.wait(timeout=20) == 0
+
+
+def test_a_document_in_progress_does_not_delay_the_end(tmp_path: Path) -> None:
+    form = "".join(
+        f"--x\r\nContent-Disposition: form-data; {name}\r\n\r\n{value}\r\n"
+        for name, value in (
+            ('name="target_lang"', "de"),
+            ('name="source_lang"', "en"),
+            ('name="file"; filename="a.txt"', "a"),
+        )
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    with server_program("0", tmp_path) as (process, address):
+        status, _, answer = request(address, "POST", "/v2/document", f"{form}--x--\r\n".encode(), headers)
+        assert (status, b"document_id" in answer) == (200, True)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
 
 
 def is_ready(address: tuple[str, int]) -> bool:

@@ -19,8 +19,17 @@ from dragoman.serving.limits import Limits
 if TYPE_CHECKING:
     from dragoman.serving.lines import Pair
 
-# One of the packages of the extra.
-NEEDED = ("httptools", "prometheus_client", "starlette", "uvicorn")
+# The packages of the extra that are imported.
+NEEDED = (
+    "httptools",
+    "prometheus_client",
+    "py3langid",
+    "pydantic",
+    "python_multipart",
+    "sentencex",
+    "starlette",
+    "uvicorn",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from starlette.requests import Request
 
+from dragoman.serving.context import Usage
 from dragoman.serving.keys import KeyRing, read_keys
 from dragoman.serving.limits import Limits
 from dragoman.serving.monthly_usage import MonthlyUsage
@@ -60,12 +61,17 @@ class KeyedAccess:
             self._ring = read_keys(self._file)
 
     def admit(self, request: Request, key: str | None, characters: int) -> None:
-        """See `Access`; the status is 456 if the key has used its characters of the month."""
-        limits = self._limits
-        if characters > limits.characters:
+        """See `Access`."""
+        most = self._limits.characters
+        if characters > most:
             raise RequestError(
-                413, f"the request has {characters:,} characters, more than the {limits.characters:,} that are accepted"
+                413, f"the request has {characters:,} characters, more than the {most:,} that are accepted"
             )
+        self.admit_document(request, key, characters)
+
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """See `Access`."""
+        limits = self._limits
         if self._ring is None:
             self._count(_address(request), characters, limits.requests_per_minute, limits.characters_per_minute)
             self._on_admitted(characters)
@@ -75,7 +81,8 @@ class KeyedAccess:
             # Guesses are limited too.
             self._count(_address(request), 0, limits.requests_per_minute, limits.characters_per_minute)
             raise RequestError(403, "the API key is unknown" if key else "an API key is required")
-        if known.quota is not None and self._usage.characters(known.name) + characters > known.quota:
+        # What costs nothing is admitted: /v2/usage tells how much is used.
+        if characters and known.quota is not None and self._usage.characters(known.name) + characters > known.quota:
             raise RequestError(456, f"the quota of {known.quota:,} characters in a month is exhausted")
         self._count(
             f"key {known.name}",
@@ -85,6 +92,11 @@ class KeyedAccess:
         )
         self._usage.add(known.name, characters)
         self._on_admitted(characters)
+
+    def usage(self, key: str | None) -> Usage | None:
+        """See `Access`."""
+        known = self._ring.find(key) if self._ring is not None and key else None
+        return None if known is None else Usage(characters=self._usage.characters(known.name), quota=known.quota)
 
     def _count(self, client: str, characters: int, requests_per_minute: int, characters_per_minute: int) -> None:
         wait = self._windows.admit(

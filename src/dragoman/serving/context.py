@@ -8,8 +8,23 @@ from typing import Protocol
 
 from starlette.requests import Request
 
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.service import TranslationService
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What a key has used.
+
+    Attributes:
+        characters: characters in this month.
+        quota: characters that it may use in a month; None for no limit.
+    """
+
+    characters: int
+    quota: int | None
 
 
 class Access(Protocol):
@@ -25,8 +40,21 @@ class Access(Protocol):
 
         Raises:
             RequestError: with status 403 for a missing or unknown key, 413 for more characters than a request may
-                have, 429 for more requests or characters than the key or the address may use in a minute.
+                have, 429 for more requests or characters than the key or the address may use in a minute, 456 for
+                more characters than the key may use in a month.
         """
+        ...
+
+    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+        """Count a request as `admit` does; a document may have more characters than the texts of a request.
+
+        Raises:
+            RequestError: as `admit`; with status 413 for more characters than may be used in a minute.
+        """
+        ...
+
+    def usage(self, key: str | None) -> Usage | None:
+        """Return what a key has used; None if it is unknown, or keys are not required."""
         ...
 
 
@@ -38,7 +66,9 @@ class ServerContext:
         service: translates texts.
         access: decides who may use the server.
         limits: the limits.
-        data: directory for glossaries and documents.
+        data: directory for glossaries.
+        files: translated files.
+        documents: documents that are translated in the background.
         suggestions: file to which suggested translations are appended; None to accept none.
     """
 
@@ -46,4 +76,6 @@ class ServerContext:
     access: Access
     limits: Limits
     data: Path
+    files: FileStore
+    documents: Documents
     suggestions: Path | None = None

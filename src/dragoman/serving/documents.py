@@ -1,4 +1,4 @@
-"""`Documents`: uploaded documents, which are translated in the background and can be fetched once."""
+"""`Documents`: uploaded documents, which are translated in the background, and whose results can be fetched once."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.serving.document_formats import DocumentFormat
+from dragoman.serving.document_translation import translate_document
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import AUTO, TextOptions, TranslationService
+from dragoman.serving.service import TextOptions, TranslationService
 
 State = Literal["queued", "translating", "done", "error"]
 
-_TEXTS_AT_ONCE = 8
-_DETECTION_CHARACTERS = 2000
-_ATTEMPTS = 10
+# Finished documents whose state can be asked for; of more, the oldest are forgotten.
+_FINISHED = 1000
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentLimits:
-    """Limits of the documents that are stored.
+    """Limits of documents.
 
     Attributes:
-        documents: Documents that are stored at the same time.
-        stored_bytes: Bytes of all documents that are stored, as uploaded or translated.
+        documents: Documents that wait for their translation or are being translated.
+        uploaded_bytes: Bytes of these documents.
         at_once: Documents that are translated at the same time.
-        seconds: Seconds in which a document must be translated, and then seconds until the result is deleted.
+        seconds: Seconds in which a document must be translated, and then seconds until it is forgotten.
     """
 
     documents: int = 100
-    stored_bytes: int = 128 << 20
+    uploaded_bytes: int = 128 << 20
     at_once: int = 2
     seconds: float = 3600.0
 
@@ -51,7 +52,8 @@ class Document:
         name: its file name.
         format: its format.
         characters: characters of its texts.
-        content: the document as uploaded; its translation when it is done; empty after an error.
+        content: the document as uploaded; empty when it is finished.
+        token: name of its translation among the files, when it is done.
         state: where its translation is.
         progress: share of the texts that are translated, 0 to 1.
         error: why it could not be translated.
@@ -68,6 +70,7 @@ class Document:
     state: State = "queued"
     progress: float = 0.0
     error: str = ""
+    token: str = ""
     changed: float = 0.0
 
     @property
@@ -81,6 +84,10 @@ class Document:
             return 0 if self.finished else 1
         return math.ceil((time.monotonic() - self.changed) * (1 / self.progress - 1))
 
+    def advance(self, progress: float) -> None:
+        """Set the share of the texts that are translated."""
+        self.progress = progress
+
     def enter(self, state: State) -> None:
         """Set the state."""
         self.state = state
@@ -88,17 +95,19 @@ class Document:
 
 
 class Documents:
-    """Uploaded documents, in memory: none survives the end of the process.
+    """Uploaded documents. Their translations are in a store of files; the rest is in memory, and ends with the process.
 
     All methods must be called from one event loop.
 
     Args:
         service: translates texts.
+        files: stores translations.
         limits: the limits.
     """
 
-    def __init__(self, service: TranslationService, limits: DocumentLimits | None = None) -> None:
+    def __init__(self, service: TranslationService, files: FileStore, limits: DocumentLimits | None = None) -> None:
         self._service = service
+        self._files = files
         self._limits = limits or DocumentLimits()
         self._documents: dict[str, Document] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,7 +123,7 @@ class Documents:
         texts: Sequence[str],
         options: TextOptions,
     ) -> Document:
-        """Store a document and begin its translation in the background.
+        """Begin the translation of a document in the background.
 
         Args:
             owner: who may see its status and fetch its result.
@@ -125,12 +134,13 @@ class Documents:
             options: how it is translated.
 
         Raises:
-            RequestError: with status 429 if too much is stored.
+            RequestError: with status 429 if too many documents wait.
         """
         self._forget_old()
-        stored = sum(len(document.content) for document in self._documents.values())
-        if len(self._documents) >= self._limits.documents or stored + len(content) > self._limits.stored_bytes:
-            raise RequestError(429, "too many documents are stored: fetch results, or try again later", retry_after=60)
+        waiting = [document for document in self._documents.values() if not document.finished]
+        size = sum(len(document.content) for document in waiting)
+        if len(waiting) >= self._limits.documents or size + len(content) > self._limits.uploaded_bytes:
+            raise RequestError(429, "too many documents wait for their translation: try again later", retry_after=60)
         document = Document(
             identifier=secrets.token_hex(16).upper(),
             key=secrets.token_hex(32).upper(),
@@ -160,21 +170,22 @@ class Documents:
             raise RequestError(404, "there is no document with this document_id and document_key")
         return document
 
-    def take(self, owner: str, identifier: str, key: str) -> Document:
-        """Return a translated document, which is no longer stored then.
+    async def take(self, document: Document) -> bytes:
+        """Return a document with its translation, and forget it.
 
         Raises:
-            RequestError: as `get`; with status 503 if it is not translated yet, 400 if it could not be translated.
+            RequestError: with status 503 if it is not translated yet, 400 if it could not be translated, 404 if its
+                translation was deleted.
         """
-        document = self.get(owner, identifier, key)
         if not document.finished:
             raise RequestError(503, "the document is not translated yet", retry_after=1 + document.seconds_remaining())
         if document.state == "error":
             raise RequestError(400, f"the document could not be translated: {document.error}")
-        return self._documents.pop(identifier)
+        self._documents.pop(document.identifier, None)
+        return (await asyncio.to_thread(self._files.take, document.token)).content
 
     async def close(self) -> None:
-        """Stop all translations and forget all documents."""
+        """End all translations and forget all documents: nobody could fetch a result afterwards."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -182,18 +193,18 @@ class Documents:
 
     def _forget_old(self) -> None:
         oldest = time.monotonic() - self._limits.seconds
-        for document in list(self._documents.values()):
-            if document.finished and document.changed < oldest:
-                del self._documents[document.identifier]
+        finished = [document for document in self._documents.values() if document.finished]
+        for document in finished[:-_FINISHED] + [document for document in finished if document.changed < oldest]:
+            self._documents.pop(document.identifier, None)
 
     async def _translate(self, document: Document, texts: Sequence[str], options: TextOptions) -> None:
         try:
             async with asyncio.timeout(self._limits.seconds), self._places:
                 document.enter("translating")
-                translations = await self._translations(document, texts, options)
-                document.content = await asyncio.to_thread(document.format.rebuilt, document.content, translations)
-                document.enter("done")
-                return
+                content = await translate_document(
+                    self._service, document.format, document.content, texts, options, on_progress=document.advance
+                )
+                document.token = await asyncio.to_thread(self._files.put, content, document.name)
         except RequestError as error:
             document.error = error.message
         except TimeoutError:
@@ -203,27 +214,4 @@ class Documents:
             _LOG.error("the translation of a document failed: %s", type(error).__name__)
             document.error = "internal error"
         document.content = b""
-        document.enter("error")
-
-    async def _translations(self, document: Document, texts: Sequence[str], options: TextOptions) -> list[str]:
-        if options.source == AUTO:
-            # Detected once, so that all parts are translated from the same language.
-            beginning = "\n".join(texts)[:_DETECTION_CHARACTERS]
-            await self._service.load()
-            options = replace(options, source=self._service.source_of(beginning, options.target))
-        translations: list[str] = []
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            translations += await self._portion(texts[start : start + _TEXTS_AT_ONCE], options)
-            document.progress = len(translations) / len(texts)
-        return translations
-
-    async def _portion(self, texts: Sequence[str], options: TextOptions) -> list[str]:
-        """Translate some texts; a document waits while the server is full."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return [translated.text for translated in await self._service.translate(texts, options)]
-            except RequestError as error:
-                if error.status not in (429, 503) or attempt == _ATTEMPTS - 1:
-                    raise
-                await asyncio.sleep(error.retry_after or 1.0)
-        raise AssertionError
+        document.enter("error" if document.error else "done")

@@ -43,7 +43,7 @@ class FileStore:
     def __init__(
         self, directory: Path, *, seconds: float = 3600.0, max_files: int = 1000, max_bytes: int = 1 << 30
     ) -> None:
-        self.seconds = seconds
+        self._seconds = seconds
         self._directory = directory
         self._max_files = max_files
         self._max_bytes = max_bytes
@@ -89,6 +89,17 @@ class FileStore:
                 return StoredFile(name=match[1], content=content)
         raise RequestError(404, "there is no such file: it never existed, or it was deleted because it was old")
 
+    def take(self, token: str) -> StoredFile:
+        """Return a file, and delete it.
+
+        Raises:
+            RequestError: as `get`.
+        """
+        file = self.get(token)
+        with self._lock:
+            (self._directory / token).unlink(missing_ok=True)
+        return file
+
     def sweep(self) -> None:
         """Delete the files whose time has passed."""
         with self._lock:
@@ -98,7 +109,7 @@ class FileStore:
         """Delete the files whose time has passed, then the oldest until `files` files of `size` bytes are left."""
         if not self._directory.exists():
             return
-        latest = time.time() - self.seconds
+        latest = time.time() - self._seconds
         # Includes incomplete files of a process that was killed.
         entries = [(path.lstat(), path) for path in self._directory.iterdir()]
         entries.sort(key=lambda entry: entry[0].st_mtime_ns)

@@ -1,8 +1,4 @@
-"""Moving windows of a minute: how many requests and characters a client may still use.
-
-The memory storage of the package `limits` is not used because it stores an entry for each unit of cost (each
-character), starts a thread for most calls, and never removes the name of a client.
-"""
+"""Moving windows of a minute: how many requests and characters a client may still use."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+# Not by the package `limits`: its memory storage has an entry for each character, and never forgets a client.
 SECONDS = 60.0
 # Clients whose windows are stored; the window of the client that was admitted longest ago is forgotten first.
 MAX_CLIENTS = 20_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from dragoman.native.engine_selection import PrecisionName
 from dragoman.serving.generation import Generation
 from dragoman.serving.held_models import HoldingSettings, ModelSource
 from dragoman.serving.lines import LineOptions, Pair
+from dragoman.serving.metrics import Metrics
 from dragoman.serving.request_error import RequestError
 from dragoman.threads import available_cpus
 from dragoman.translation.results import Translation
@@ -43,6 +44,17 @@ class PoolStatistics:
     characters: int
     restarts: int
     reloads: int
+
+
+def watch_pool(metrics: Metrics, statistics: Callable[[], PoolStatistics]) -> None:
+    """Add the numbers of a pool to the metrics of a server."""
+    metrics.watch("dragoman_workers", "Workers that can translate.", lambda: statistics().workers)
+    metrics.watch("dragoman_lines_in_flight", "Lines in flight.", lambda: statistics().in_flight)
+    metrics.watch(
+        "dragoman_characters_in_flight", "Characters of the lines in flight.", lambda: statistics().characters
+    )
+    metrics.watch("dragoman_worker_restarts", "Workers that ended and were replaced.", lambda: statistics().restarts)
+    metrics.watch("dragoman_model_reloads", "Times that the models were read anew.", lambda: statistics().reloads)
 
 
 class Pool:

@@ -22,16 +22,19 @@ from dragoman.serving.access import KeyedAccess
 from dragoman.serving.app import ServerApp, build_app
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
+from dragoman.serving.documents import Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.monthly_usage import MonthlyUsage
+from dragoman.serving.pool import PoolStatistics, watch_pool
 from dragoman.serving.service import TranslationService
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0
-# Seconds between two writes of the monthly usage of keys.
-SAVING_SECONDS = 60.0
+# Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
+STORING_SECONDS = 60.0
 _BACKLOG = 512
 _LOG = logging.getLogger(__name__)
 
@@ -53,6 +56,10 @@ class Models(LineTranslator, Protocol):
 
     async def reload(self) -> None:
         """Load the models anew without losing a line; if that fails, the former ones stay in use."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """Return numbers for metrics."""
         ...
 
 
@@ -92,6 +99,8 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are then answered within 30 seconds. For the main thread.
 
+    Documents that are still translated after the last request are given up: nobody could fetch their results.
+
     SIGHUP reads the keys and the models anew without losing a request.
 
     Args:
@@ -106,6 +115,7 @@ def run_server(
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
+    watch_pool(metrics, models.statistics)
     try:
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -113,11 +123,15 @@ def run_server(
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
     with _bound_socket(settings.host, settings.port) as listener:
+        service = TranslationService(models)
+        files = FileStore(settings.data / "translated-files")
         context = ServerContext(
-            service=TranslationService(models),
+            service=service,
             access=access,
             limits=settings.limits,
             data=settings.data,
+            files=files,
+            documents=Documents(service, files),
             suggestions=settings.suggestions,
         )
         loopback = listener.getsockname()[0].startswith("127.") or listener.getsockname()[0] == "::1"
@@ -145,7 +159,7 @@ def run_server(
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
         )
-        server = _Server(config, app, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
+        server = _Server(config, app, context, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(server.run_until_stopped(listener))
 
@@ -157,6 +171,7 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         app: ServerApp,
+        context: ServerContext,
         access: KeyedAccess,
         models: Models,
         usage: MonthlyUsage,
@@ -164,6 +179,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._app = app
+        self._context = context
         self._access = access
         self._models = models
         self._usage = usage
@@ -172,25 +188,29 @@ class _Server(uvicorn.Server):
         self._reloading: asyncio.Task[None] | None = None
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
-        """Load the models, serve, and release the models."""
+        """Load the models, serve, end the translations of documents, and release the models."""
         with self._signals():
             try:
-                self._starting = asyncio.ensure_future(self._models.start())
+                self._starting = asyncio.ensure_future(self._start())
                 await asyncio.wait((self._starting,))
                 if self._starting.cancelled():
                     return
                 self._starting.result()
                 _listen(listener)
-                saving = asyncio.create_task(self._save_regularly())
+                storing = asyncio.create_task(self._store_regularly())
                 try:
                     await self.serve([listener])
                 finally:
-                    saving.cancel()
+                    storing.cancel()
                     self._save()
+                    await self._context.documents.close()
             finally:
                 if self._reloading is not None:
                     self._reloading.cancel()
                 await self._models.close()
+
+    async def _start(self) -> None:
+        await asyncio.gather(self._models.start(), self._context.service.load())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept requests, and report it."""
@@ -246,10 +266,15 @@ class _Server(uvicorn.Server):
         except UserError as error:
             _LOG.error("the former models stay in use: %s", error)
 
-    async def _save_regularly(self) -> None:
+    async def _store_regularly(self) -> None:
+        """Write the usage of keys, and delete old files."""
         while True:
-            await asyncio.sleep(SAVING_SECONDS)
+            await asyncio.sleep(STORING_SECONDS)
             self._save()
+            try:
+                await asyncio.to_thread(self._context.files.sweep)
+            except OSError as error:
+                _LOG.error("old files cannot be deleted: %s", reason_of(error))
 
     def _save(self) -> None:
         try:

@@ -49,14 +49,16 @@ class TranslationService:
         self._detector = LanguageDetector()
         self._groups = itertools.count()
 
-    def source_of(self, text: str, target: str) -> str:
+    async def source_of(self, text: str, target: str) -> str:
         """Return the most probable language of a text, of those that can be translated into the target or are it.
 
         Raises:
             RequestError: with status 400 for a target that the server does not have.
         """
         options = TextOptions(source=AUTO, target=target)
-        return self._detected_source(text, options, LanguagePairs(self._lines.pairs))[0]
+        pairs = LanguagePairs(self._lines.pairs)
+        source, _ = await asyncio.to_thread(self._detected_source, text, options, pairs)
+        return source
 
     async def load(self) -> None:
         """Load the model that detects languages (about 2 s, in a thread). Called when the server starts."""
@@ -67,14 +69,14 @@ class TranslationService:
         pairs = LanguagePairs(self._lines.pairs)
         return [Language(code=code, name=name_of(code), targets=pairs.targets(code)) for code in pairs.sources]
 
-    def detect(self, text: str) -> list[Detection]:
+    async def detect(self, text: str) -> list[Detection]:
         """Return the languages in which a text may be written, most probable first; at least one.
 
         These may be languages that the server cannot translate. If the language cannot be detected (fewer than about
         three letters), the result is English with confidence 0. The first call takes 2 s, unless `load` was called;
         another one milliseconds.
         """
-        return self._detector.candidates(text)
+        return await asyncio.to_thread(self._detector.candidates, text)
 
     async def translate(self, texts: Sequence[str], options: TextOptions) -> list[TranslatedText]:
         """Return the translation of each text, in order.

@@ -1,5 +1,6 @@
 """DeepL's interface: parameters, answers and errors that the clients of others do not show."""
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from dragoman.serving.access import KeyedAccess
 from dragoman.serving.limits import Limits
+from dragoman.serving.monthly_usage import MonthlyUsage
 from dragoman.serving.request_error import RequestError
 from tests.support.serving_deepl import KEY, OneKey, UpperCase, application
 
@@ -270,14 +273,48 @@ def test_documents_that_are_rejected(client: TestClient, name: str, change: dict
     assert "the file is missing" in message_of(client.post("/v2/document", data=form), 400)
 
 
-def test_a_long_document_is_admitted_in_portions(tmp_path: Path) -> None:
-    access = OneKey()
-    limits = Limits(characters=100, characters_per_minute=250)
+def keyed_access(folder: Path, quota: str, limits: Limits) -> KeyedAccess:
+    """Return the access of a server whose only key is `KEY`, which has this line in the file of keys."""
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    (folder / "keys.toml").write_text(f'[[keys]]\nname = "mine"\nsha256 = "{digest}"\n{quota}\n')
+    usage = MonthlyUsage(folder / "usage.json")
+    return KeyedAccess(limits, usage, keys=folder / "keys.toml", on_admitted=lambda _: None)
+
+
+def test_the_usage_of_a_key_is_that_of_the_month(tmp_path: Path) -> None:
+    limits = Limits()
+    access = keyed_access(tmp_path, "quota = 30", limits)
     with TestClient(application(tmp_path, access=access, limits=limits), headers=HEADERS) as client:
-        for length, status in ((250, 200), (251, 413)):
+        for status in (200, 200, 456):
+            assert client.post("/v2/translate", json=REQUEST).status_code == status
+            usage = client.get("/v2/usage")
+        assert usage.json() == {"character_count": 28, "character_limit": 30}
+        files = {"file": ("a.txt", b"abc")}
+        assert "quota of 30" in message_of(client.post("/v2/document", data={"target_lang": "DE"}, files=files), 456)
+        assert translated(client.post("/v2/translate", json=REQUEST | {"text": "ab"})) == ["AB"]
+        assert client.get("/v2/usage").json() == {"character_count": 30, "character_limit": 30}
+        message_of(client.post("/v2/translate", json=REQUEST | {"text": "a"}), 456)
+
+
+def test_the_usage_of_a_key_without_quota(tmp_path: Path) -> None:
+    limits = Limits()
+    access = keyed_access(tmp_path, "", limits)
+    with TestClient(application(tmp_path, access=access, limits=limits), headers=HEADERS) as client:
+        assert client.post("/v2/translate", json=REQUEST).status_code == 200
+        usage = client.get("/v2/usage").json()
+        assert usage["character_count"] == 14
+        assert usage["character_limit"] >= 10**12
+
+
+def test_a_document_may_be_longer_than_a_text_and_is_refused_as_a_whole(tmp_path: Path) -> None:
+    limits = Limits(characters=100, characters_per_minute=250)
+    access = keyed_access(tmp_path, "quota = 300", limits)
+    with TestClient(application(tmp_path, access=access, limits=limits), headers=HEADERS) as client:
+        for length, status in ((251, 413), (200, 200), (51, 429), (101, 456), (50, 200)):
             files = {"file": ("a.txt", b"a" * length)}
-            assert client.post("/v2/document", data={"target_lang": "DE"}, files=files).status_code == status
-    assert access.admitted == [0, 100, 100, 50, 0]
+            form = {"source_lang": "EN", "target_lang": "DE"}
+            assert client.post("/v2/document", data=form, files=files).status_code == status
+        assert client.get("/v2/usage").json()["character_count"] == 250
 
 
 def test_lines_that_fail(tmp_path: Path) -> None:

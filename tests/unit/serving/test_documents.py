@@ -1,24 +1,24 @@
 """Documents that are translated in the background."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.serving.document_formats import format_of
 from dragoman.serving.documents import Document, DocumentLimits, Documents
+from dragoman.serving.file_store import FileStore
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TextOptions, TranslationService
 from tests.support.serving_deepl import UpperCase
 
 OPTIONS = TextOptions(source="en", target="de")
 TEXT = format_of("a.TXT")
-Scenario = Callable[[], Coroutine[Any, Any, None]]
 
 
-def documents(lines: UpperCase | None = None, limits: DocumentLimits | None = None) -> Documents:
-    return Documents(TranslationService(lines or UpperCase()), limits)
+def documents(folder: Path, lines: UpperCase | None = None, limits: DocumentLimits | None = None) -> Documents:
+    return Documents(TranslationService(lines or UpperCase()), FileStore(folder), limits)
 
 
 def add(store: Documents, content: bytes = b"one\ntwo\n") -> Document:
@@ -37,13 +37,15 @@ async def finish(document: Document) -> None:
     [b"", b"one", b"\n\n", b"one\r\n\r\n two \n", b"\xef\xbb\xbfone\n", b"line of words\n" * 5000, b"word " * 1000],
     ids=range(7),
 )
-def test_every_line_is_translated(content: bytes) -> None:
+def test_every_line_is_translated(content: bytes, tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = documents()
+        store = documents(tmp_path)
         document = add(store, content)
         await finish(document)
         assert document.error == ""
-        assert store.take("me", document.identifier, document.key).content == content.upper()
+        assert document.content == b""
+        assert await store.take(document) == content.upper()
+        assert list(tmp_path.iterdir()) == []
 
     assert all(len(text) < 10_000 for text in TEXT.texts(content))
     asyncio.run(scenario())
@@ -58,15 +60,15 @@ def test_formats() -> None:
         TEXT.texts(b"abc\xff")
 
 
-def test_a_result_is_taken_once_and_by_its_owner() -> None:
+def test_a_result_is_taken_once_and_by_its_owner(tmp_path: Path) -> None:
     async def scenario() -> None:
         lines = UpperCase()
         lines.gate.clear()
-        store = documents(lines)
+        store = documents(tmp_path, lines)
         document = add(store)
         assert document.state == "queued"
         with pytest.raises(RequestError) as error:
-            store.take("me", document.identifier, document.key)
+            await store.take(document)
         assert error.value.status == 503
         assert error.value.retry_after
         lines.gate.set()
@@ -80,27 +82,29 @@ def test_a_result_is_taken_once_and_by_its_owner() -> None:
             with pytest.raises(RequestError) as error:
                 store.get(owner, identifier, key)
             assert error.value.status == 404
-        store.take("me", document.identifier, document.key)
+        await store.take(store.get("me", document.identifier, document.key))
         with pytest.raises(RequestError) as error:
-            store.take("me", document.identifier, document.key)
+            store.get("me", document.identifier, document.key)
+        assert error.value.status == 404
+        with pytest.raises(RequestError) as error:
+            await store.take(document)
         assert error.value.status == 404
 
     asyncio.run(scenario())
 
 
-def test_limits() -> None:
+def test_limits(tmp_path: Path) -> None:
     async def scenario() -> None:
-        for limits in (DocumentLimits(documents=1), DocumentLimits(stored_bytes=10)):
-            store = documents(limits=limits)
+        for limits in (DocumentLimits(documents=1), DocumentLimits(uploaded_bytes=10)):
+            store = documents(tmp_path, limits=limits)
             document = add(store)
             with pytest.raises(RequestError) as error:
                 add(store)
             assert error.value.status == 429
             await finish(document)
-            store.take("me", document.identifier, document.key)
             add(store)
             await store.close()
-        short = documents(limits=DocumentLimits(seconds=0.05))
+        short = documents(tmp_path, limits=DocumentLimits(seconds=0.05))
         document = add(short)
         await finish(document)
         await asyncio.sleep(0.06)
@@ -109,7 +113,7 @@ def test_limits() -> None:
         assert error.value.status == 404
         lines = UpperCase()
         lines.gate.clear()
-        stuck = add(documents(lines, DocumentLimits(seconds=0.01)))
+        stuck = add(documents(tmp_path, lines, DocumentLimits(seconds=0.01)))
         await finish(stuck)
         assert stuck.error == "its translation took too long"
 
@@ -124,21 +128,21 @@ def test_limits() -> None:
         (ValueError("secret text"), "internal error"),
     ],
 )
-def test_errors(error: Exception, message: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors(error: Exception, message: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = documents(UpperCase(error))
+        store = documents(tmp_path, UpperCase(error))
         document = add(store, b"fail")
         await finish(document)
         assert (document.state, document.error, document.content) == ("error", message, b"")
         with pytest.raises(RequestError, match=message) as reported:
-            store.take("me", document.identifier, document.key)
+            await store.take(document)
         assert reported.value.status == 400
 
     asyncio.run(scenario())
     assert "secret" not in caplog.text
 
 
-def test_a_document_waits_while_the_server_is_full() -> None:
+def test_a_document_waits_while_the_server_is_full(tmp_path: Path) -> None:
     class Full(UpperCase):
         refusals = 3
 
@@ -149,8 +153,40 @@ def test_a_document_waits_while_the_server_is_full() -> None:
             return await super().translate_line(*arguments)
 
     async def scenario() -> None:
-        document = add(documents(Full()))
+        store = documents(tmp_path, Full())
+        document = add(store)
         await finish(document)
-        assert document.content == b"ONE\nTWO\n"
+        assert await store.take(document) == b"ONE\nTWO\n"
+
+    asyncio.run(scenario())
+
+
+def test_the_oldest_states_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        store = documents(tmp_path)
+        first, second, third = [add(store) for _ in range(3)]
+        for document in (first, second, third):
+            await finish(document)
+        assert store.get("me", second.identifier, second.key).finished
+        assert store.get("me", third.identifier, third.key).finished
+        with pytest.raises(RequestError) as error:
+            store.get("me", first.identifier, first.key)
+        assert error.value.status == 404
+
+    monkeypatch.setattr("dragoman.serving.documents._FINISHED", 2)
+    asyncio.run(scenario())
+
+
+def test_closing_ends_translations(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        lines = UpperCase()
+        lines.gate.clear()
+        store = documents(tmp_path, lines)
+        document = add(store)
+        await asyncio.sleep(0.01)
+        await store.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        with pytest.raises(RequestError):
+            store.get("me", document.identifier, document.key)
 
     asyncio.run(scenario())

@@ -68,6 +68,15 @@ def test_any_other_token_is_refused(tmp_path_factory: pytest.TempPathFactory, to
         FileStore(tmp_path_factory.getbasetemp() / "nothing").get(token)
 
 
+def test_a_file_is_taken_once(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    token = store.put(b"1", "a.txt")
+    assert store.take(token) == StoredFile(name="a.txt", content=b"1")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RequestError, match="there is no such file"):
+        store.take(token)
+
+
 def test_old_files_are_deleted(tmp_path: Path) -> None:
     store = FileStore(tmp_path, seconds=100)
     old, new = store.put(b"old", "a"), store.put(b"new", "b")

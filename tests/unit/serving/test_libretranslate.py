@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dragoman.serving.limits import Limits
+from dragoman.serving.service import TranslationService
 from tests.support.serving_libre import (
     BROKEN,
     ENDLESS,
@@ -24,6 +25,7 @@ from tests.support.serving_libre import (
     make_app,
     running,
 )
+from tests.support.serving_texts import upper_lines
 
 HELLO = {"q": "hello", "source": "en", "target": "de"}
 
@@ -196,10 +198,14 @@ def test_a_file_is_translated_and_downloaded(client: TestClient, access: FakeAcc
     assert access.admitted == [(None, len(content))]
 
 
-def test_the_language_of_a_file_is_one_that_can_be_translated(client: TestClient) -> None:
-    data = {"source": "auto", "target": "de"}
-    response = client.post("/translate_file", data=data, files={"file": ("a.txt", b"latin?")})
-    assert client.get(response.json()["translatedFileUrl"]).content == b"LATIN?"
+def test_the_language_of_a_file_is_one_that_can_be_translated(tmp_path: Path) -> None:
+    """A text in a language that the server does not have is taken for one that it has."""
+    service = TranslationService(upper_lines([("nl", "de")]))
+    with TestClient(make_app(tmp_path, service=service)) as client:
+        data = {"source": "auto", "target": "de"}
+        content = b"Where is the railway station?\nThe next train is late.\n"
+        response = client.post("/translate_file", data=data, files={"file": ("a.txt", content)})
+        assert client.get(response.json()["translatedFileUrl"]).content in (content, content.upper())
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ See https://github.com/LibreTranslate/LibreTranslate for its parameters and answ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -18,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from dragoman.errors import quoted
 from dragoman.serving.context import ServerContext
 from dragoman.serving.document_formats import FORMATS, format_of
-from dragoman.serving.file_store import FileStore
+from dragoman.serving.document_translation import translate_document
 from dragoman.serving.interfaces.libretranslate_endpoint import Endpoint
 from dragoman.serving.languages import name_of
 from dragoman.serving.parameters import Parameters, read_parameters
@@ -28,15 +26,10 @@ from dragoman.serving.suggestions import Suggestion, Suggestions
 
 # Milliseconds for which a page waits after a key is pressed before it translates.
 _FRONTEND_TIMEOUT = 500
-# Characters at the beginning of a file by which its language is detected.
-_DETECTION_CHARACTERS = 2000
 
 
 def routes(context: ServerContext) -> list[BaseRoute]:
-    """Return the routes of the interface.
-
-    Files that were translated are stored below `context.data`, in the directory translated-files.
-    """
+    """Return the routes of the interface."""
     interface = _Interface(context)
     return [
         Route("/translate", Endpoint(interface.translate, "POST")),
@@ -59,7 +52,7 @@ class _Interface:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._service = context.service
-        self._files = FileStore(context.data / "translated-files")
+        self._files = context.files
         self._suggestions = None if context.suggestions is None else Suggestions(context.suggestions)
 
     async def translate(self, request: Request) -> Response:
@@ -90,7 +83,7 @@ class _Interface:
         q = parameters.text_or_texts("q")
         text = q if isinstance(q, str) else "\n".join(q)
         self._admit(request, parameters, text)
-        detections = await asyncio.to_thread(self._service.detect, text)
+        detections = await self._service.detect(text)
         return JSONResponse([_detection(detection) for detection in detections])
 
     async def suggest(self, request: Request) -> Response:
@@ -123,19 +116,12 @@ class _Interface:
         parameters = await read_parameters(request)
         upload = parameters.upload("file")
         document_format = format_of(upload.name)
-        texts = document_format.texts(upload.content)
+        # A long document would keep the event loop from other requests.
+        texts = await asyncio.to_thread(document_format.texts, upload.content)
         options = replace(self._options(parameters), format="text", alternatives=0)
         self._admit(request, parameters, *texts)
-        if options.source == AUTO:
-            # Detected once, so that all parts are translated from the same language.
-            beginning = "\n".join(texts)[:_DETECTION_CHARACTERS]
-            detections = await asyncio.to_thread(self._service.detect, beginning)
-            options = replace(options, source=self._source(detections, options.target))
-        translated = await self._service.translate(texts, options)
-        content = document_format.rebuilt(upload.content, [translation.text for translation in translated])
+        content = await translate_document(self._service, document_format, upload.content, texts, options)
         token = await asyncio.to_thread(self._files.put, content, upload.name)
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._files.seconds + 1, partial(loop.run_in_executor, None, self._files.sweep))
         return JSONResponse({"translatedFileUrl": f"{str(request.base_url).rstrip('/')}/download_file/{token}"})
 
     async def download_file(self, request: Request) -> Response:
@@ -192,11 +178,6 @@ class _Interface:
         targets = {target for language in sources for target in language.targets}
         only_targets = sorted(targets - {language.code for language in sources})
         return [*sources, *(Language(code=code, name=name_of(code), targets=()) for code in only_targets)]
-
-    def _source(self, detections: Sequence[Detection], target: str) -> str:
-        """Return the most probable language that can be translated into the target or is the target."""
-        sources = {language.code for language in self._service.languages() if target in language.targets} | {target}
-        return next((found.language for found in detections if found.language in sources), detections[0].language)
 
     def _options(self, parameters: Parameters) -> TextOptions:
         text_format = parameters.choice("format", "text", "html")

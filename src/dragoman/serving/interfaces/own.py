@@ -5,7 +5,6 @@ A key is sent as "Authorization: Bearer KEY". Errors are {"error": {"message": t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TypeVar
@@ -106,7 +105,7 @@ class _Interface:
         """Answer POST /v1/detect."""
         body = await _read_body(request, DetectRequest)
         self._admit(request, len(body.text))
-        detections = await asyncio.to_thread(self._context.service.detect, body.text)
+        detections = await self._context.service.detect(body.text)
         return _json(DetectAnswer(detections=[detected_language(detection) for detection in detections]))
 
     async def languages(self, request: Request) -> Response:

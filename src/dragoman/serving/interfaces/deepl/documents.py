@@ -11,12 +11,11 @@ from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
 from dragoman.serving.document_formats import format_of
-from dragoman.serving.documents import Document, Documents
+from dragoman.serving.documents import Document
 from dragoman.serving.glossaries import GlossaryStore
-from dragoman.serving.interfaces.deepl.calls import Call, read_call
+from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.texts import CharacterCounts, text_options
-from dragoman.serving.request_error import RequestError
 
 
 class DocumentEndpoints:
@@ -24,16 +23,13 @@ class DocumentEndpoints:
 
     Args:
         context: what the interfaces share.
-        documents: the documents.
         store: the glossaries.
         counts: the characters of each owner.
     """
 
-    def __init__(
-        self, context: ServerContext, documents: Documents, store: GlossaryStore, counts: CharacterCounts
-    ) -> None:
+    def __init__(self, context: ServerContext, store: GlossaryStore, counts: CharacterCounts) -> None:
         self._context = context
-        self._documents = documents
+        self._documents = context.documents
         self._store = store
         self._counts = counts
 
@@ -52,7 +48,7 @@ class DocumentEndpoints:
         await check_glossary(context, self._store, call)
         # A long document would keep the event loop from other requests.
         texts = await asyncio.to_thread(document_format.texts, upload.content)
-        self._admit_characters(call, sum(map(len, texts)))
+        context.access.admit_document(request, call.key, sum(map(len, texts)))
         document = self._documents.add(
             owner=call.owner,
             name=name,
@@ -66,7 +62,7 @@ class DocumentEndpoints:
 
     async def status(self, request: Request) -> Response:
         """Report how far a document is translated."""
-        document = self._documents.get(*await self._requested(request))
+        document = await self._requested(request)
         answer: dict[str, object] = {"document_id": document.identifier, "status": document.state}
         if document.state == "done":
             answer["billed_characters"] = document.characters
@@ -78,23 +74,13 @@ class DocumentEndpoints:
 
     async def result(self, request: Request) -> Response:
         """Return a translated document, once."""
-        document = self._documents.take(*await self._requested(request))
-        return Response(document.content, headers=_headers(document))
+        document = await self._requested(request)
+        return Response(await self._documents.take(document), headers=_headers(document))
 
-    async def _requested(self, request: Request) -> tuple[str, str, str]:
+    async def _requested(self, request: Request) -> Document:
         call = await read_call(request)
         self._context.access.admit(request, call.key, 0)
-        return call.owner, request.path_params["document_id"], call.parameters.text("document_key")
-
-    def _admit_characters(self, call: Call, characters: int) -> None:
-        """Count the characters of a document, which may have more of them than the texts of a request."""
-        limits = self._context.limits
-        if characters > limits.characters_per_minute:
-            raise RequestError(413, f"the document has more than {limits.characters_per_minute:,} characters")
-        while characters > 0:
-            portion = min(characters, limits.characters)
-            self._context.access.admit(call.request, call.key, portion)
-            characters -= portion
+        return self._documents.get(call.owner, request.path_params["document_id"], call.parameters.text("document_key"))
 
 
 def _headers(document: Document) -> dict[str, str]:

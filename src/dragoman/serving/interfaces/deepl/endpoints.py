@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dragoman.serving.context import ServerContext
-from dragoman.serving.documents import Documents
 from dragoman.serving.glossaries import GlossaryStore
 from dragoman.serving.interfaces.deepl.documents import DocumentEndpoints
 from dragoman.serving.interfaces.deepl.glossaries import Glossaries
@@ -31,7 +30,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
     counts = CharacterCounts()
     texts = Texts(context, store, counts)
     glossaries = Glossaries(context, store)
-    documents = DocumentEndpoints(context, Documents(context.service), store, counts)
+    documents = DocumentEndpoints(context, store, counts)
     table: list[tuple[str, dict[str, _Endpoint]]] = [
         ("/v2/translate", {"POST": texts.translate}),
         ("/v2/languages", {"GET": texts.languages, "POST": texts.languages}),

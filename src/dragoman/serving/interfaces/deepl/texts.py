@@ -7,7 +7,7 @@ from collections import Counter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import ServerContext, Usage
 from dragoman.serving.glossaries import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
@@ -28,7 +28,7 @@ _NOT_BUILT = ("glossary_ids", "style_id", "translation_memory_id", "custom_instr
 
 
 class CharacterCounts:
-    """Characters that each owner had translated since the server was started."""
+    """Characters that each owner had translated since the server was started; for servers that require no keys."""
 
     def __init__(self) -> None:
         self._characters: Counter[str] = Counter()
@@ -98,10 +98,11 @@ class Texts:
         return JSONResponse(list_languages(self._context.service))
 
     async def usage(self, request: Request) -> Response:
-        """Report the characters of the key since the server was started."""
+        """Report the characters of the key: in this month, or since the server was started if keys are not required."""
         call = await read_call(request)
         self._context.access.admit(request, call.key, 0)
-        return JSONResponse({"character_count": self._counts.of(call.owner), "character_limit": _NO_LIMIT})
+        usage = self._context.access.usage(call.key) or Usage(characters=self._counts.of(call.owner), quota=None)
+        return JSONResponse({"character_count": usage.characters, "character_limit": usage.quota or _NO_LIMIT})
 
 
 def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
