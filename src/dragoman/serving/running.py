@@ -16,7 +16,7 @@ from typing import Protocol
 import uvicorn
 from starlette.routing import BaseRoute
 
-from dragoman.errors import SettingsError, StorageError, UserError, reason_of
+from dragoman.errors import StorageError, UserError, reason_of
 from dragoman.interrupts import ENDING
 from dragoman.serving.access import KeyedAccess
 from dragoman.serving.app import ServerApp, build_app
@@ -26,6 +26,7 @@ from dragoman.serving.documents import Documents
 from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
+from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.monthly_usage import MonthlyUsage
 from dragoman.serving.pool import PoolStatistics, watch_pool
@@ -35,7 +36,6 @@ from dragoman.serving.service import TranslationService
 GRACE_SECONDS = 30.0
 # Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
 STORING_SECONDS = 60.0
-_BACKLOG = 512
 _LOG = logging.getLogger(__name__)
 
 
@@ -122,7 +122,7 @@ def run_server(
         raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
-    with _bound_socket(settings.host, settings.port) as listener:
+    with bound_socket(settings.host, settings.port) as listener:
         service = TranslationService(models)
         files = FileStore(settings.data / "translated-files")
         context = ServerContext(
@@ -159,7 +159,7 @@ def run_server(
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
         )
-        server = _Server(config, app, context, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
+        server = _Server(config, app, context, access, models, usage, lambda: on_ready(url_of(listener), models.pairs))
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(server.run_until_stopped(listener))
 
@@ -196,7 +196,7 @@ class _Server(uvicorn.Server):
                 if self._starting.cancelled():
                     return
                 self._starting.result()
-                _listen(listener)
+                listen(listener)
                 storing = asyncio.create_task(self._store_regularly())
                 try:
                     await self.serve([listener])
@@ -281,45 +281,3 @@ class _Server(uvicorn.Server):
             self._usage.save()
         except OSError as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
-
-
-def _bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, which does not listen yet.
-
-    Raises:
-        SettingsError: if the address is unknown or in use, or the port is out of range.
-    """
-    if not 0 <= port < 1 << 16:
-        # `getaddrinfo` takes the port modulo 65,536.
-        raise SettingsError(f"cannot listen on port {port}: use a --port from 1 to 65535, or 0 for a free one")
-    try:
-        [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except BaseException:
-            listener.close()
-            raise
-    except (OSError, UnicodeError) as error:
-        raise _unusable(host, port, error) from error
-    return listener
-
-
-def _listen(listener: socket.socket) -> None:
-    host, port = listener.getsockname()[:2]
-    try:
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        raise _unusable(host, port, error) from error
-
-
-def _unusable(host: str, port: int, error: Exception) -> SettingsError:
-    return SettingsError(f"cannot listen on port {port} of {host} ({reason_of(error)}): use another --port or --host")
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -122,7 +122,9 @@ class Worker:
         tickets = []
         try:
             for each, result in zip(inputs, results, strict=True):
-                tickets.append(search.submit(each, config, partial(_settle_in, loop, result), group=request.options.group))
+                tickets.append(
+                    search.submit(each, config, partial(_settle_in, loop, result), group=request.options.group)
+                )
             return list(await asyncio.gather(*results))
         except BaseException:
             for ticket in tickets:
