@@ -49,6 +49,15 @@ class FakeModels:
     def pairs(self) -> tuple[Pair, ...]:
         return (("en", "de"),)
 
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        return ()
+
+    def statistics(self) -> PoolStatistics:
+        return PoolStatistics(
+            workers=1, in_flight=0, characters=0, restarts=0, reloads=self.version - 1, failed_reloads=0
+        )
+
     async def start(self) -> None:
         self.version += 1
 

@@ -28,19 +28,42 @@ from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.model_files import ModelFiles
 from dragoman.serving.monthly_usage import MonthlyUsage
+<<<<<<< HEAD
 from dragoman.serving.pool import PoolStatistics, watch_pool
+=======
+from dragoman.serving.pool import PoolStatistics
+>>>>>>> robust
 from dragoman.serving.service import TranslationService
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0
+<<<<<<< HEAD
 # Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
 STORING_SECONDS = 60.0
+=======
+# Seconds between two writes of the monthly usage of keys.
+SAVING_SECONDS = 60.0
+# Seconds between two looks at the model directories. Models are read anew when their files have changed before the
+# first look, but not between it and the second.
+WATCHING_SECONDS = 2.0
+_BACKLOG = 512
+>>>>>>> robust
 _LOG = logging.getLogger(__name__)
 
 
 class Models(LineTranslator, Protocol):
     """What translates lines, with a beginning and an end."""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The model directories, which are read anew when they are replaced."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """Return numbers for metrics."""
+        ...
 
     async def start(self) -> None:
         """Load the models."""
@@ -99,9 +122,14 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are then answered within 30 seconds. For the main thread.
 
+<<<<<<< HEAD
     Documents that are still translated after the last request are given up: nobody could fetch their results.
 
     SIGHUP reads the keys and the models anew without losing a request.
+=======
+    SIGHUP reads the keys and the models anew without losing a request. Models are also read anew when the files of a
+    model directory were replaced; until they can be loaded, the former models stay in use.
+>>>>>>> robust
 
     Args:
         settings: the settings.
@@ -115,7 +143,11 @@ def run_server(
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
+<<<<<<< HEAD
     watch_pool(metrics, models.statistics)
+=======
+    _watch(models, metrics)
+>>>>>>> robust
     try:
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -184,6 +216,7 @@ class _Server(uvicorn.Server):
         self._models = models
         self._usage = usage
         self._on_ready = on_ready
+        self._files = ModelFiles(models.directories)
         self._starting: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
 
@@ -196,12 +229,22 @@ class _Server(uvicorn.Server):
                 if self._starting.cancelled():
                     return
                 self._starting.result()
+<<<<<<< HEAD
                 listen(listener)
                 storing = asyncio.create_task(self._store_regularly())
                 try:
                     await self.serve([listener])
                 finally:
                     storing.cancel()
+=======
+                _listen(listener)
+                regular = [asyncio.create_task(work) for work in (self._save_regularly(), self._watch_models())]
+                try:
+                    await self.serve([listener])
+                finally:
+                    for task in regular:
+                        task.cancel()
+>>>>>>> robust
                     self._save()
                     await self._context.documents.close()
             finally:
@@ -261,10 +304,23 @@ class _Server(uvicorn.Server):
             self._access.reload()
         except UserError as error:
             _LOG.error("the former keys stay valid: %s", error)
+        await asyncio.to_thread(self._files.read)
+        await self._reload_models()
+
+    async def _watch_models(self) -> None:
+        while True:
+            await asyncio.sleep(WATCHING_SECONDS)
+            # Not in this thread: the directories may be on another machine, which does not answer.
+            if await asyncio.to_thread(self._files.replaced):
+                await self._reload_models()
+
+    async def _reload_models(self) -> None:
         try:
             await self._models.reload()
         except UserError as error:
             _LOG.error("the former models stay in use: %s", error)
+        else:
+            _LOG.info("the models were read anew")
 
     async def _store_regularly(self) -> None:
         """Write the usage of keys, and delete old files."""
@@ -281,3 +337,63 @@ class _Server(uvicorn.Server):
             self._usage.save()
         except OSError as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
+<<<<<<< HEAD
+=======
+
+
+def _watch(models: Models, metrics: Metrics) -> None:
+    for name, description, number in (
+        ("dragoman_workers", "Processes that can translate.", lambda: models.statistics().workers),
+        ("dragoman_lines_in_flight", "Lines that are being translated.", lambda: models.statistics().in_flight),
+        ("dragoman_worker_restarts", "Processes that ended or hung.", lambda: models.statistics().restarts),
+        ("dragoman_model_reloads", "Times that the models were read anew.", lambda: models.statistics().reloads),
+        (
+            "dragoman_model_reload_failures",
+            "Times that this failed, so that the former models stayed in use.",
+            lambda: models.statistics().failed_reloads,
+        ),
+    ):
+        metrics.watch(name, description, number)
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address, which does not listen yet.
+
+    Raises:
+        SettingsError: if the address is unknown or in use, or the port is out of range.
+    """
+    if not 0 <= port < 1 << 16:
+        # `getaddrinfo` takes the port modulo 65,536.
+        raise SettingsError(f"cannot listen on port {port}: use a --port from 1 to 65535, or 0 for a free one")
+    try:
+        [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        raise _unusable(host, port, error) from error
+    return listener
+
+
+def _listen(listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise _unusable(host, port, error) from error
+
+
+def _unusable(host: str, port: int, error: Exception) -> SettingsError:
+    return SettingsError(f"cannot listen on port {port} of {host} ({reason_of(error)}): use another --port or --host")
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+>>>>>>> robust
