@@ -171,7 +171,8 @@ class Load:
     """
 
     def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
-        context = multiprocessing.get_context("spawn")
+        # A new interpreter would import torch with the main module, which takes seconds.
+        context = multiprocessing.get_context("fork")
         self._connection, other = context.Pipe(duplex=False)
         self._process = context.Process(target=_run, args=(other, call, arguments), daemon=True)
         self._process.start()
