@@ -53,11 +53,6 @@ class FakeModels:
     def directories(self) -> tuple[Path, ...]:
         return ()
 
-    def statistics(self) -> PoolStatistics:
-        return PoolStatistics(
-            workers=1, in_flight=0, characters=0, restarts=0, reloads=self.version - 1, failed_reloads=0
-        )
-
     async def start(self) -> None:
         self.version += 1
 
@@ -72,7 +67,7 @@ class FakeModels:
         return self.version > 0
 
     def statistics(self) -> PoolStatistics:
-        return PoolStatistics(workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version)
+        return PoolStatistics(workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version, failed_reloads=0)
 
     async def translate_line(self, pair: Pair, line: str, options: LineOptions) -> Translation:
         await asyncio.sleep(1000)

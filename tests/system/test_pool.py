@@ -206,8 +206,8 @@ def test_a_worker_whose_engine_hangs_is_replaced(model: Path, threads: int) -> N
             await asyncio.sleep(0.5)
             [victim] = workers_of(pool)
             with hung_thread(busiest_thread(victim.pid)):
-                # The other thread translates, until the worker is replaced.
-                assert await pool.ready() == (threads == 2)
+                # Another thread may still translate, until the worker is replaced.
+                assert threads == 2 or not await pool.ready()
                 await until(lambda: not victim.alive, 5)
                 with pytest.raises(RequestError) as lost:
                     await line

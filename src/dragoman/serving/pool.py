@@ -57,6 +57,11 @@ def watch_pool(metrics: Metrics, statistics: Callable[[], PoolStatistics]) -> No
     )
     metrics.watch("dragoman_worker_restarts", "Workers that ended and were replaced.", lambda: statistics().restarts)
     metrics.watch("dragoman_model_reloads", "Times that the models were read anew.", lambda: statistics().reloads)
+    metrics.watch(
+        "dragoman_model_reload_failures",
+        "Times that this failed, so that the former models stayed in use.",
+        lambda: statistics().failed_reloads,
+    )
 
 
 class Pool:

@@ -30,26 +30,16 @@ from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.model_files import ModelFiles
 from dragoman.serving.monthly_usage import MonthlyUsage
-<<<<<<< HEAD
 from dragoman.serving.pool import PoolStatistics, watch_pool
-=======
-from dragoman.serving.pool import PoolStatistics
->>>>>>> robust
 from dragoman.serving.service import TranslationService
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0
-<<<<<<< HEAD
 # Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
 STORING_SECONDS = 60.0
-=======
-# Seconds between two writes of the monthly usage of keys.
-SAVING_SECONDS = 60.0
 # Seconds between two looks at the model directories. Models are read anew when their files have changed before the
 # first look, but not between it and the second.
 WATCHING_SECONDS = 2.0
-_BACKLOG = 512
->>>>>>> robust
 _LOG = logging.getLogger(__name__)
 
 
@@ -79,10 +69,6 @@ class Models(LineTranslator, Protocol):
 
     async def reload(self) -> None:
         """Load the models anew without losing a line; if that fails, the former ones stay in use."""
-        ...
-
-    def statistics(self) -> PoolStatistics:
-        """Return numbers for metrics."""
         ...
 
 
@@ -122,14 +108,10 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are then answered within 30 seconds. For the main thread.
 
-<<<<<<< HEAD
     Documents that are still translated after the last request are given up: nobody could fetch their results.
 
-    SIGHUP reads the keys and the models anew without losing a request.
-=======
     SIGHUP reads the keys and the models anew without losing a request. Models are also read anew when the files of a
     model directory were replaced; until they can be loaded, the former models stay in use.
->>>>>>> robust
 
     Args:
         settings: the settings.
@@ -139,19 +121,20 @@ def run_server(
 
     Raises:
         SettingsError: if the address cannot be used, or the file of keys is not valid.
-        StorageError: if the directory for data cannot be used.
+        StorageError: if the directory for data, or the file for suggestions, cannot be used.
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
-<<<<<<< HEAD
     watch_pool(metrics, models.statistics)
-=======
-    _watch(models, metrics)
->>>>>>> robust
     try:
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
+    if settings.suggestions is not None:
+        try:
+            settings.suggestions.open("ab").close()
+        except OSError as error:
+            raise StorageError(f"{settings.suggestions}: cannot be used: {reason_of(error)}") from error
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
     with bound_socket(settings.host, settings.port) as listener:
@@ -229,22 +212,13 @@ class _Server(uvicorn.Server):
                 if self._starting.cancelled():
                     return
                 self._starting.result()
-<<<<<<< HEAD
                 listen(listener)
-                storing = asyncio.create_task(self._store_regularly())
-                try:
-                    await self.serve([listener])
-                finally:
-                    storing.cancel()
-=======
-                _listen(listener)
-                regular = [asyncio.create_task(work) for work in (self._save_regularly(), self._watch_models())]
+                regular = [asyncio.create_task(work) for work in (self._store_regularly(), self._watch_models())]
                 try:
                     await self.serve([listener])
                 finally:
                     for task in regular:
                         task.cancel()
->>>>>>> robust
                     self._save()
                     await self._context.documents.close()
             finally:
@@ -337,63 +311,3 @@ class _Server(uvicorn.Server):
             self._usage.save()
         except OSError as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
-<<<<<<< HEAD
-=======
-
-
-def _watch(models: Models, metrics: Metrics) -> None:
-    for name, description, number in (
-        ("dragoman_workers", "Processes that can translate.", lambda: models.statistics().workers),
-        ("dragoman_lines_in_flight", "Lines that are being translated.", lambda: models.statistics().in_flight),
-        ("dragoman_worker_restarts", "Processes that ended or hung.", lambda: models.statistics().restarts),
-        ("dragoman_model_reloads", "Times that the models were read anew.", lambda: models.statistics().reloads),
-        (
-            "dragoman_model_reload_failures",
-            "Times that this failed, so that the former models stayed in use.",
-            lambda: models.statistics().failed_reloads,
-        ),
-    ):
-        metrics.watch(name, description, number)
-
-
-def _bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, which does not listen yet.
-
-    Raises:
-        SettingsError: if the address is unknown or in use, or the port is out of range.
-    """
-    if not 0 <= port < 1 << 16:
-        # `getaddrinfo` takes the port modulo 65,536.
-        raise SettingsError(f"cannot listen on port {port}: use a --port from 1 to 65535, or 0 for a free one")
-    try:
-        [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except BaseException:
-            listener.close()
-            raise
-    except (OSError, UnicodeError) as error:
-        raise _unusable(host, port, error) from error
-    return listener
-
-
-def _listen(listener: socket.socket) -> None:
-    host, port = listener.getsockname()[:2]
-    try:
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        raise _unusable(host, port, error) from error
-
-
-def _unusable(host: str, port: int, error: Exception) -> SettingsError:
-    return SettingsError(f"cannot listen on port {port} of {host} ({reason_of(error)}): use another --port or --host")
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
->>>>>>> robust

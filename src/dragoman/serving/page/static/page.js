@@ -5,7 +5,7 @@ import { byId, element, store, stored } from "./elements.js";
 import { translateFile } from "./files.js";
 import { History } from "./history.js";
 import { Links } from "./links.js";
-import { Output, remarks } from "./output.js";
+import { isCalibrated, Output, percentage, remarks } from "./output.js";
 
 // Milliseconds without a key after which the text is translated; after which a result is read aloud and kept.
 const PAUSE = 120;
@@ -186,6 +186,10 @@ async function showChoices(index) {
   const shown = output.sentences[index];
   byId("choices").hidden = false;
   byId("choices-source").textContent = shown.source;
+  byId("choices-confidence").hidden = !isCalibrated(shown);
+  byId("choices-confidence").textContent = isCalibrated(shown)
+    ? `Confidence ${percentage(shown)}: the share of good translations among those that the model writes as surely.`
+    : "";
   byId("choices-flags").hidden = !remarks(shown).length;
   byId("choices-flags").textContent = remarks(shown).join(" ");
   byId("choices-list").replaceChildren(element("li", { className: "soft" }, "Searching…"));
