@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,14 @@ NO_LIMITS = (
 
 def ours(model: Path, data: Path) -> AbstractContextManager[Any]:
     options = ["--port", str(PORT), "--data", str(data), *NO_LIMITS]
-    return server([sys.executable, "-m", "dragoman", "serve", str(model), *options], PORT)  # type: ignore[no-any-return]
+    return server([sys.executable, "-m", "dragoman", "serve", str(model), *options], PORT)
 
 
 def peer(model: Path, exported: Path, setting: tuple[int, int, int]) -> AbstractContextManager[Any]:
     translators, threads, batch = map(str, setting)
     script = Path(__file__).with_name("serving_peer.py")
     options = ["--translators", translators, "--threads", threads, "--batch", batch, "--port", str(PORT)]
-    return server([sys.executable, str(script), str(model), str(exported), *options], PORT)  # type: ignore[no-any-return]
+    return server([sys.executable, str(script), str(model), str(exported), *options], PORT)
 
 
 def test_lines(corpora: Sequence[str]) -> list[str]:
@@ -100,8 +101,10 @@ def capacity(start: Start, texts: Sequence[str], clients: Clients) -> float:
 
 def offline_rate(model: Path, texts: Sequence[str]) -> float:
     """Return the texts a second of the engine, given all sentences at once."""
-    translator = Translator.load(model, device="cpu")
-    sentences = [piece.source for text in texts for piece in split_plain_text(text, languages_of(model)[0]).pieces]
+    translator, language = Translator.load(model, device="cpu"), languages_of(model)[0]
+    sentences = [
+        piece.source for text in texts for piece in split_plain_text(text, language, split_sentences=True).pieces
+    ]
     search = SearchConfig(beam=BEAM)
     translator.translate(sentences[:100], search=search)
     started = time.perf_counter()
@@ -121,9 +124,7 @@ def throughput(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     texts = mixed_texts(lines, arguments.texts)
     trial = texts[: arguments.texts // 2]
     capacities = {
-        (precision, setting): capacity(
-            lambda p=precision, s=setting: peer(arguments.model, exported[p], s), trial, clients
-        )
+        (precision, setting): capacity(partial(peer, arguments.model, exported[precision], setting), trial, clients)
         for precision in PRECISIONS
         for setting in SETTINGS
     }

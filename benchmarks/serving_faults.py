@@ -29,13 +29,11 @@ import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,14 +45,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from serving import checked, languages_of, test_lines
-from serving_load import Answer, Clients, Load, mixed_texts, processor, server
+from serving_load import Answer, Clients, Load, mixed_texts, processor
 
 from dragoman import __version__
 from tests.support.serving_app import request
-from tests.support.serving_program import memory_of, metric, workers_of
+from tests.support.serving_program import Address, memory_of, metric, served, workers_of
 
-PORT = 5610
-ADDRESS = ("127.0.0.1", PORT)
 # Limits of what an address may send, which are not measured.
 UNLIMITED = ("--requests-per-minute", "10000000", "--characters-per-minute", "100000000000")
 FLOOD_CLIENTS, FLOOD_LIMITS = 64, ("--requests", "16", "--queue", "32", "--requests-per-minute", "6000")
@@ -64,11 +60,6 @@ STEADY_SECONDS, BEGUN_SECONDS = 12.0, 1.5
 # Seconds in which the server has noticed that a worker has ended, and in which it must be ready again at all.
 NOTICED_SECONDS, LONGEST_SECONDS = 0.1, 60.0
 MIB = 1 << 20
-
-
-def dragoman(model: Path, scratch: Path, *options: str) -> AbstractContextManager["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "dragoman", "serve", str(model), "--port", str(PORT), "--data", str(scratch)]
-    return server([*command, *options], PORT)
 
 
 def beginnings(lines: Sequence[str], words: int) -> list[str]:
@@ -95,16 +86,17 @@ async def crowd(clients: Clients, texts: Sequence[str], count: int, requests: in
 
 
 def flood(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    clients = Clients(PORT, languages_of(arguments.model))
     texts = list(dict.fromkeys(beginnings(test_lines(arguments.test), 6)))[: arguments.texts]
-    with dragoman(arguments.model, scratch, *UNLIMITED):
-        expected = translations(clients, texts)
-    with dragoman(arguments.model, scratch, *FLOOD_LIMITS, *UNLIMITED[2:]):
+    languages = languages_of(arguments.model)
+    with served(arguments.model, "--data", scratch, *UNLIMITED) as (_, address):
+        expected = translations(Clients(address[1], languages), texts)
+    with served(arguments.model, "--data", scratch, *FLOOD_LIMITS, *UNLIMITED[2:]) as (_, address):
+        clients = Clients(address[1], languages)
         started = time.monotonic()
         answers = Load(crowd, clients, texts, FLOOD_CLIENTS, arguments.requests).answers()
         seconds = time.monotonic() - started
-        ready = request(ADDRESS, "GET", "/ready")[0] == 200
-        left = metric(ADDRESS, "dragoman_requests_in_progress") + metric(ADDRESS, "dragoman_requests_queued")
+        ready = request(address, "GET", "/ready")[0] == 200
+        left = metric(address, "dragoman_requests_in_progress") + metric(address, "dragoman_requests_queued")
     sent = FLOOD_CLIENTS * arguments.requests
     statuses = Counter(answer.status for answer in answers)
     crossed = sum(answer.status == 200 and answer.translation != expected[answer.text] for answer in answers)
@@ -128,7 +120,6 @@ def flood(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 
 def drift(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    clients = Clients(PORT, languages_of(arguments.model))
     texts = beginnings(test_lines(arguments.test), 3)
     tenth = arguments.requests // 10
     part = [texts[number % len(texts)] for number in range(tenth)]
@@ -136,7 +127,9 @@ def drift(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     for title in ("requests", "MiB", "growth", "requests/s"):
         table.add_column(title, justify="right")
     sizes: list[int] = []
-    with dragoman(arguments.model, scratch, "--workers", str(arguments.workers), *UNLIMITED) as process:
+    workers = ("--workers", str(arguments.workers))
+    with served(arguments.model, "--data", scratch, *workers, *UNLIMITED) as (process, address):
+        clients = Clients(address[1], languages_of(arguments.model))
         checked(Load(clients.chain, part * 2, CLIENTS).answers(), 2 * tenth)
         sizes.append(memory_of(process))
         table.add_row("0", f"{sizes[0] / MIB:.1f}", "", "")
@@ -163,24 +156,25 @@ async def crew(clients: Clients, texts: Sequence[str]) -> list[Answer]:
     return [replace(answer, begun=start + answer.begun, ended=start + answer.ended) for answer in answers]
 
 
-def seconds_until_ready(killed: float, restarts: int) -> float:
+def seconds_until_ready(address: Address, killed: float, restarts: int) -> float:
     """Return the time from a kill until the worker has been replaced and /ready has answered 200."""
     while time.monotonic() < killed + LONGEST_SECONDS:
-        if metric(ADDRESS, "dragoman_worker_restarts") == restarts and request(ADDRESS, "GET", "/ready")[0] == 200:
+        if metric(address, "dragoman_worker_restarts") == restarts and request(address, "GET", "/ready")[0] == 200:
             return time.monotonic() - killed
         time.sleep(0.01)
     raise AssertionError(f"the server is not ready {LONGEST_SECONDS:.0f} s after a worker was killed")
 
 
 def kills(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    clients = Clients(PORT, languages_of(arguments.model))
     texts = mixed_texts(test_lines(arguments.test), arguments.texts)
     interval = STEADY_SECONDS / arguments.workers
     waits: list[float] = []
     in_flight: list[int] = []
     failed: list[int] = []
     outcomes: Counter[str] = Counter()
-    with dragoman(arguments.model, scratch, "--workers", str(arguments.workers), *UNLIMITED) as process:
+    workers = ("--workers", str(arguments.workers))
+    with served(arguments.model, "--data", scratch, *workers, *UNLIMITED) as (process, address):
+        clients = Clients(address[1], languages_of(arguments.model))
         expected = translations(clients, texts)
         started = time.monotonic()
         checked(Load(clients.chain, texts, CLIENTS).answers(), len(texts))
@@ -194,7 +188,7 @@ def kills(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             # The first in the list has run longest.
             os.kill(workers_of(process)[0], signal.SIGKILL)
             killed = time.monotonic()
-            waits.append(seconds_until_ready(killed, number + 1))
+            waits.append(seconds_until_ready(address, killed, number + 1))
             answers = load.answers()
             assert len(answers) == count, f"{count - len(answers)} requests are lost"
             in_flight.append(sum(answer.begun <= killed < answer.ended for answer in answers))
