@@ -183,7 +183,7 @@ def test_the_attention_page_of_a_sentence_is_one_click_away(open_translator: Ope
     with page.expect_download() as download:
         page.get_by_role("link", name="Save").click()
     assert "The museum is closed on Mondays." in download.value.path().read_text(encoding="utf-8")
-    page.get_by_role("button", name="Close").click()
+    page.click("#attention-close")
     assert page.locator("#attention").is_hidden()
     assert page.locator("#attention iframe").count() == 0
 
