@@ -211,6 +211,22 @@ def test_uncertain_sentences_are_marked_with_their_score(open_translator: Opener
     assert page.locator(".uncertain").get_attribute("title") == "Uncertain: score −4.50."
 
 
+def test_the_confidence_of_a_calibrated_model_is_shown(open_translator: Opener) -> None:
+    page = open_translator()
+    page.fill("#text", "The museum is closed on Mondays. Nobody knew the tune.")
+    wait_for_output(page, "Das Museum ist montags geschlossen. Nobody knew das tune.")
+    assert page.locator(".uncertain").all_inner_texts() == ["Nobody knew das tune."]
+    assert page.locator(".uncertain").get_attribute("title") == "Uncertain: confidence 12 %."
+    page.locator(".sentence").nth(0).focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#choices-confidence").inner_text().startswith("Confidence 62 %:")
+    page.locator(".choice").nth(1).click()
+    page.keyboard.press("Enter")
+    # What the reader chose has no confidence.
+    page.locator("#choices").wait_for()
+    assert page.locator("#choices-confidence").is_hidden()
+
+
 def test_linked_words_are_highlighted_on_both_sides(open_translator: Opener) -> None:
     page = open_translator()
     page.fill("#text", TEXT)

@@ -58,6 +58,10 @@ class FakeModels(NoAttention):
     def pairs(self) -> tuple[Pair, ...]:
         return (("en", "de"),)
 
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        return ()
+
     async def start(self) -> None:
         self.version += 1
 
@@ -72,7 +76,7 @@ class FakeModels(NoAttention):
         return self.version > 0
 
     def statistics(self) -> PoolStatistics:
-        return PoolStatistics(workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version)
+        return PoolStatistics(workers=3, in_flight=0, characters=0, restarts=0, reloads=self.version, failed_reloads=0)
 
     async def translate_line(self, pair: Pair, line: str, options: LineOptions) -> Translation:
         await asyncio.sleep(1000)

@@ -49,6 +49,8 @@ SENTENCES = {
         "Die Rinde des alten Baums wurde still.",
     ),
 }
+# Confidence of sentences with these words, as of a calibrated model; other ones have none.
+CONFIDENCES = {"museum": 0.624, "coats": 0.876, "tune": 0.123}
 WORDS = {"the": "das", "house": "Haus", "is": "ist", "old": "alt", "good": "gut", "and": "und", "red": "rot"}
 # A sentence with this word takes as many seconds as it has, so that it can be cancelled.
 SLOW = "slowly"
@@ -115,6 +117,7 @@ def translation_of(line: str, options: LineOptions) -> Translation:
         cut=False,
         truncated="endless" in line,
         invalid_utf8=False,
+        confidence=next((value for word, value in CONFIDENCES.items() if word in line), None),
         alignment=tuple((n, n) for n in range(count)) if options.alignment else None,
     )
 

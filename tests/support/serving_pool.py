@@ -17,9 +17,9 @@ SLOW_LINE = "turn the light in the kitchen off now please "
 
 
 @asynccontextmanager
-async def running_pool(directory: Path, workers: int = 2) -> AsyncIterator[Pool]:
+async def running_pool(directory: Path, workers: int = 2, threads: int = 1) -> AsyncIterator[Pool]:
     """Start a pool with one model, and close it at the end."""
-    pool = Pool({PAIR: [directory]}, workers=workers, threads=1)
+    pool = Pool({PAIR: [directory]}, workers=workers, threads=threads)
     await pool.start()
     try:
         yield pool

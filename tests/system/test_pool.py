@@ -17,13 +17,14 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.search.config import SearchConfig
-from dragoman.serving import attention_process
+from dragoman.serving import attention_process, processes
 from dragoman.serving.interfaces.own_schemas import AttentionAnswer
 from dragoman.serving.lines import LineOptions
 from dragoman.serving.pool import Pool
 from dragoman.serving.request_error import RequestError
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
+from tests.support.hung_thread import busiest_thread, hung_thread
 from tests.support.serving_pool import PAIR, SLOW, SLOW_LINE, is_running, running_pool, until, workers_of
 from tests.support.small_translator import WORDS, model_config, tokenizer, write_model
 
@@ -233,6 +234,46 @@ def test_a_stopped_worker_is_replaced(model: Path) -> None:
             await until(lambda: pool.statistics().workers == 2)
             assert await pool.ready()
             assert pool.statistics().restarts == 1
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_worker_whose_engine_hangs_is_replaced(model: Path, threads: int) -> None:
+    """A thread of the engine hangs, and the worker still answers what it is asked."""
+
+    async def check() -> None:
+        async with running_pool(model, workers=1, threads=threads) as pool:
+            line = asyncio.create_task(pool.translate_line(PAIR, SLOW_LINE * 100, SLOW))
+            await until(lambda: pool.statistics().in_flight == 1)
+            await asyncio.sleep(0.5)
+            [victim] = workers_of(pool)
+            with hung_thread(busiest_thread(victim.pid)):
+                # Another thread may still translate, until the worker is replaced.
+                assert threads == 2 or not await pool.ready()
+                await until(lambda: not victim.alive, 5)
+                with pytest.raises(RequestError) as lost:
+                    await line
+            assert (lost.value.status, lost.value.retry_after) == (503, 1)
+            assert await until(lambda: pool.statistics().workers == 1) < 5
+            assert pool.statistics().restarts == 1
+            assert await pool.ready()
+
+    asyncio.run(check())
+
+
+def test_a_busy_engine_is_not_killed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long lines for one thread take many times as long as an engine may hang."""
+    monkeypatch.setattr(processes, "PING_SECONDS", 0.1)
+
+    async def check() -> None:
+        async with running_pool(model, workers=1) as pool:
+            options = LineOptions(beam=20)
+            tasks = [asyncio.create_task(pool.translate_line(PAIR, SLOW_LINE * 4, options)) for _ in range(64)]
+            translations, errors = await outcomes_of(tasks)
+            assert errors == []
+            assert len({each.text for each in translations}) == 1
+            assert pool.statistics().restarts == 0
 
     asyncio.run(check())
 

@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from dragoman.cli.serve import Serve
 from tests.support.command_line import dragoman
 from tests.support.paths import REPOSITORY
 from tests.support.processes import dragoman_process
-from tests.support.serving_app import printed_address, request, server_program, wait_until
+from tests.support.serving_app import request, server_program, wait_until
+from tests.support.serving_program import served
 from tests.support.small_translator import write_model
 
 KEY = "a-key-of-the-office"
@@ -37,18 +37,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir()
         write_model(folder / name, number, right_to_left=False)
     return folder
-
-
-@contextmanager
-def served(*arguments: str | Path) -> Iterator[tuple["subprocess.Popen[str]", tuple[str, int]]]:
-    """Run the verb; yield the process and the address of the server when it is ready."""
-    command = dragoman_process("serve", "--port", "0", *arguments)
-    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, text=True, **pipes) as process:
-        try:
-            yield process, printed_address(process)
-        finally:
-            process.kill()
 
 
 # The verb.
@@ -87,6 +75,10 @@ def test_serve_prints_its_address_and_ends_with_status_0(models: Path, tmp_path:
         (["{one}=en-de", "--port", "-1"], "cannot listen on port -1"),
         (["{one}=en-de", "--host", "no such host"], "cannot listen on port 5000 of no such host"),
         (["{one}=en-de", "--keys", "{models}/none.toml"], "{models}/none.toml: cannot be read"),
+        (["{one}=en-de", "--keys", "{models}"], "{models}: cannot be read: Is a directory"),
+        (["{one}=en-de", "--keys", "{one}/config.json"], "{one}/config.json:1: not valid TOML"),
+        (["{one}=en-de", "--suggestions", "{models}"], "{models}: cannot be used: Is a directory"),
+        (["{one}=en-de", "--workers", "0"], "workers must be at least 1, got 0"),
         (["{one}=en-de", "--requests", "0"], "the limit requests must be at least 1, not 0"),
         (["{one}=en-de", "--body-seconds", "nan"], "the limit body_seconds must be at least 1, not nan"),
         (["{one}=en-de", "--data", "{one}/config.json"], "{one}/config.json: cannot be used for data: File exists"),

@@ -13,6 +13,7 @@ import tyro
 from dragoman import __version__
 from dragoman.cli.align import Align
 from dragoman.cli.attention import Attention
+from dragoman.cli.calibrate import Calibrate
 from dragoman.cli.compare import Compare
 from dragoman.cli.corpus import ACTIONS as CORPUS_ACTIONS
 from dragoman.cli.corpus import Corpus
@@ -56,6 +57,7 @@ VERBS: dict[str, type[Verb]] = {
     "attention": Attention,
     "serve": Serve,
     "align": Align,
+    "calibrate": Calibrate,
     "embed": Embed,
     "quantize": Quantize,
     "shortlist": LearnShortlist,

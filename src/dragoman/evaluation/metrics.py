@@ -92,6 +92,28 @@ def translation_metrics(
     )
 
 
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """Return the chrF2 of each translation by itself, 0 to 100.
+
+    Args:
+        hypotheses: detokenised translations.
+        references: reference of each translation.
+
+    Raises:
+        CorpusError: if the numbers of lines differ or are zero.
+
+    Example:
+        >>> [round(value) for value in sentence_chrf(["The light is off."], ["The light is off."])]
+        [100]
+    """
+    check_parallel("the hypotheses", hypotheses, references)
+    metric = CHRF()
+    return [
+        float(metric.sentence_score(hypothesis, [reference]).score)
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+
+
 def bleu_tokenizer_for(target_language: str | None) -> str:
     """Return sacrebleu's tokenizer for BLEU in a language, "13a" by default.
 

@@ -214,14 +214,14 @@ def resample(
         difference = p_value = None
         if name != baseline:
             differences = draws[name] - draws[baseline]
-            difference = _estimate(differences)
+            difference = estimate(differences)
             p_value = _p_value(differences, values[name] - values[baseline])
         results.append(
             BootstrapResult(
                 system=name,
                 metric=metric,
                 value=values[name],
-                resampled=_estimate(draws[name]),
+                resampled=estimate(draws[name]),
                 difference=difference,
                 p_value=p_value,
             )
@@ -243,7 +243,8 @@ def _value_from_sums(metric: BLEU | CHRF) -> Callable[[Statistics], float]:
     return lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
-def _estimate(draws: NDArray[np.float64]) -> Estimate:
+def estimate(draws: NDArray[np.float64]) -> Estimate:
+    """Return mean and 95 % interval of the values of a metric on bootstrap samples [samples]."""
     # One of 40 samples is below the interval, and one of 40 is above it.
     ordered = np.sort(draws)
     tail = len(ordered) // 40

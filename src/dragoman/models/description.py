@@ -22,11 +22,13 @@ from dragoman.text.tokenizer import LARGEST_TOKENIZER, TOKENIZER_FILES
 CONFIG_FILE = "config.json"
 SHORTLIST_FILE = "shortlist.safetensors"
 ALIGNMENT_FILE = "alignment.json"
+CONFIDENCE_FILE = "confidence.json"
 # The files whose digests are listed, and the largest allowed size of each in bytes.
 LISTED_FILES = {
     **dict.fromkeys(TOKENIZER_FILES, LARGEST_TOKENIZER),
     SHORTLIST_FILE: 1 << 30,
     ALIGNMENT_FILE: 1 << 10,
+    CONFIDENCE_FILE: 1 << 10,
 }
 # Format of config.json; format 1 has no list of files.
 FORMAT = 2

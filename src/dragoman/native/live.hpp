@@ -27,9 +27,13 @@ class LiveSearch {
         if (shortlist) model.allow_selection();
         Crew& crew = *crew_;
         crew.threads.reserve(size_t(threads));
+        crew.signs = std::vector<Signs>(size_t(threads));
         try {
-            for (int i = 0; i < threads; ++i)
-                crew.threads.emplace_back([&model, &crew, shortlist] { work(model, crew.queue, shortlist); });
+            for (auto& signs : crew.signs)
+                crew.threads.emplace_back([&model, &crew, &signs, shortlist] {
+                    Signs::own = &signs;
+                    work(model, crew.queue, shortlist);
+                });
         } catch (const std::system_error&) {
             // Where no more threads are available, or no memory for them, those that were started do the work.
             if (crew.threads.empty()) throw;
@@ -60,6 +64,13 @@ class LiveSearch {
     // See `LiveQueue::wait`.
     bool wait(std::vector<Outcome>& outcomes) { return !forked() && crew_->queue.wait(outcomes); }
 
+    // Return the signs of life of each thread: a number that grows while it works, or -1 while it waits for work.
+    std::vector<int64_t> signs() const {
+        std::vector<int64_t> found;
+        for (const auto& signs : crew_->signs) found.push_back(signs.working ? signs.count.load() : -1);
+        return found;
+    }
+
     // End the threads, and fail the tasks that are not finished.
     void close() {
         if (forked()) return;
@@ -76,6 +87,7 @@ class LiveSearch {
         explicit Crew(const BatchLimits& limits) : queue(limits) {}
 
         LiveQueue queue;
+        std::vector<Signs> signs;  // of each thread
         std::vector<std::thread> threads;
         std::mutex closing;
     };

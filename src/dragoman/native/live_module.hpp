@@ -94,6 +94,7 @@ inline void define_live_search(py::module_& m) {
             py::arg("minimum"), py::arg("maximum"), py::arg("beam"), py::arg("n_best"), py::arg("length_penalty"),
             py::arg("watched"))
         .def("cancel", &LiveSearch::cancel, py::arg("ticket"))
+        .def("signs", &LiveSearch::signs)
         .def("wait", &wait_for_outcomes)
         .def("close", &close_live_search);
 }

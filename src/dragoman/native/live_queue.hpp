@@ -102,7 +102,9 @@ class LiveQueue : public Supply {
         std::unique_lock<std::mutex> guard(lock_);
         if (batch.sentences == 0) {
             ++idle_;
+            if (Signs::own) Signs::own->working = false;
             work_.wait(guard, [&] { return cancelled() || waiting_ > 0; });
+            if (Signs::own) Signs::own->working = true;
             --idle_;
         }
         if (cancelled()) return;

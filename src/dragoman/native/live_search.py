@@ -136,6 +136,17 @@ class LiveSearch:
         self._engine.cancel(ticket)
         return True
 
+    def signs(self) -> list[int | None]:
+        """Return a sign of life of each thread: a number that changes while the thread works, None while it rests.
+
+        A thread that works gives a sign every few milliseconds, however large the model and the batch are. The last
+        sign is that of the sentences for which no thread works: None if there are none, as it should be.
+        """
+        threads = [None if sign < 0 else sign for sign in self._engine.signs()]
+        oldest = list(self._callbacks)[:1]
+        forgotten = oldest[0] if oldest and all(sign is None for sign in threads) else None
+        return [*threads, forgotten]
+
     def close(self) -> None:
         """End the threads. Sentences that are not finished get a RuntimeError. Further calls do nothing."""
         self._close()

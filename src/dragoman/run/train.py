@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from dragoman.device import deterministic_algorithms, select_device, select_precision, tune_cpu
 from dragoman.errors import SettingsError, StorageError
 from dragoman.files import exclusive, explain_full_disk, write_atomically
+from dragoman.models.description import CONFIDENCE_FILE
 from dragoman.models.registry import build_any
 from dragoman.models.storage import save_model
 from dragoman.printing import printable
@@ -197,6 +198,8 @@ def _best_model_writer(opened: OpenedRun, out: Path, parameters: int) -> SaveBes
     """Return the function that writes the best model so far, its model card, and metrics.json."""
 
     def save_best(weights: dict[str, Tensor], step: int, best: Validation) -> None:
+        # It was fitted to the outputs of the weights that are replaced.
+        (out / CONFIDENCE_FILE).unlink(missing_ok=True)
         save_model(out, opened.description, weights)
         write_atomically(out / "README.md", opened.model_card(parameters, step, best).encode())
         metrics = {

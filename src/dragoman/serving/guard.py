@@ -90,7 +90,8 @@ async def translate_guarded(
         greedy = replace(options, beam=1, n_best=1)
         translation = await lines.translate_line(pair, sentence, greedy)
         if not reason_to_reject(sentence, translation):
-            return translation, "greedy"
+            # Confidence is fitted to outputs that the guard need not replace.
+            return replace(translation, confidence=None), "greedy"
     return _copied(sentence), "source"
 
 

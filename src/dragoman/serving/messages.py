@@ -7,7 +7,7 @@
 | worker | server | {"ready": true} when it can translate, or {"error": `Failure`} before it ends |
 | server | worker | {"translate": `LineRequest`} |
 | server | worker | {"cancel": number of a request}, not answered |
-| server | worker | {"ping": number}, answered {"pong": number} |
+| server | worker | {"ping": number}, answered {"pong": number} unless a search has not proceeded since the last ping |
 | worker | server | {"id": number of a request, "translation": `Translation`} |
 | worker | server | {"id": number of a request, "refused": `Refusal`} |
 | server | worker for attention | {"attention": `AttentionRequest`} |

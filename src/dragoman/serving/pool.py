@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import SettingsError
+from dragoman.errors import SettingsError, UserError
 from dragoman.native.engine_selection import PrecisionName
 from dragoman.serving.attention_requests import AttentionForm
 from dragoman.serving.generation import Generation
@@ -38,6 +38,7 @@ class PoolStatistics:
         characters: characters of the lines in flight.
         restarts: workers that ended without being asked and were replaced, or are to be.
         reloads: times that the models were read anew.
+        failed_reloads: times that this failed, so that the former models stayed in use.
     """
 
     workers: int
@@ -45,6 +46,7 @@ class PoolStatistics:
     characters: int
     restarts: int
     reloads: int
+    failed_reloads: int
 
 
 def watch_pool(metrics: Metrics, statistics: Callable[[], PoolStatistics]) -> None:
@@ -56,6 +58,11 @@ def watch_pool(metrics: Metrics, statistics: Callable[[], PoolStatistics]) -> No
     )
     metrics.watch("dragoman_worker_restarts", "Workers that ended and were replaced.", lambda: statistics().restarts)
     metrics.watch("dragoman_model_reloads", "Times that the models were read anew.", lambda: statistics().reloads)
+    metrics.watch(
+        "dragoman_model_reload_failures",
+        "Times that this failed, so that the former models stayed in use.",
+        lambda: statistics().failed_reloads,
+    )
 
 
 class Pool:
@@ -63,7 +70,8 @@ class Pool:
 
     A process loads the models once, and the workers are forked from it: they share the memory of the weights of the
     native engine, and a worker that ends is replaced within a second. (Models that need torch are loaded by each
-    worker.) A worker that has not answered for 4 seconds is killed and replaced.
+    worker.) A worker that has not answered for 4 seconds, or whose engine has not proceeded for as long, is killed and
+    replaced.
 
     Args:
         models: the model directory of each language pair, or several: an ensemble.
@@ -97,12 +105,17 @@ class Pool:
         self._current: Generation | None = None
         self._replaced: dict[Generation, asyncio.Task[None]] = {}
         self._reloading = asyncio.Lock()
-        self._restarts_of_replaced = self._reloads = 0
+        self._restarts_of_replaced = self._reloads = self._failed_reloads = 0
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """See `LineTranslator`."""
         return tuple(source.pair for source in self._settings.models)
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The model directories."""
+        return tuple(directory for source in self._settings.models for directory in source.directories)
 
     async def start(self) -> None:
         """Load the models, and start the workers.
@@ -125,7 +138,11 @@ class Pool:
             SettingsError: as `start` does. The old models stay in use.
         """
         async with self._reloading:
-            new = await Generation.start(self._settings, self._count)
+            try:
+                new = await Generation.start(self._settings, self._count)
+            except UserError:
+                self._failed_reloads += 1
+                raise
             old, self._current = self._current, new
             if old is None:
                 # The pool was closed in the meantime.
@@ -203,6 +220,7 @@ class Pool:
             characters=sum(worker.characters for worker in workers),
             restarts=self._restarts_of_replaced + (self._current.restarts if self._current else 0),
             reloads=self._reloads,
+            failed_reloads=self._failed_reloads,
         )
 
     async def close(self, grace: float = 0.0) -> None:

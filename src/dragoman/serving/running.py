@@ -16,7 +16,7 @@ from typing import Protocol
 import uvicorn
 from starlette.routing import BaseRoute
 
-from dragoman.errors import SettingsError, StorageError, UserError, reason_of
+from dragoman.errors import StorageError, UserError, reason_of
 from dragoman.interrupts import ENDING
 from dragoman.serving.access import KeyedAccess
 from dragoman.serving.app import ServerApp, build_app
@@ -27,7 +27,9 @@ from dragoman.serving.documents import Documents
 from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
+from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.model_files import ModelFiles
 from dragoman.serving.monthly_usage import MonthlyUsage
 from dragoman.serving.pool import PoolStatistics, watch_pool
 from dragoman.serving.service import TranslationService
@@ -36,12 +38,23 @@ from dragoman.serving.service import TranslationService
 GRACE_SECONDS = 30.0
 # Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
 STORING_SECONDS = 60.0
-_BACKLOG = 512
+# Seconds between two looks at the model directories. Models are read anew when their files have changed before the
+# first look, but not between it and the second.
+WATCHING_SECONDS = 2.0
 _LOG = logging.getLogger(__name__)
 
 
 class Models(LineTranslator, AttentionSource, Protocol):
     """What translates lines, with a beginning and an end."""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The model directories, which are read anew when they are replaced."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """Return numbers for metrics."""
+        ...
 
     async def start(self) -> None:
         """Load the models."""
@@ -57,10 +70,6 @@ class Models(LineTranslator, AttentionSource, Protocol):
 
     async def reload(self) -> None:
         """Load the models anew without losing a line; if that fails, the former ones stay in use."""
-        ...
-
-    def statistics(self) -> PoolStatistics:
-        """Return numbers for metrics."""
         ...
 
 
@@ -102,7 +111,8 @@ def run_server(
 
     Documents that are still translated after the last request are given up: nobody could fetch their results.
 
-    SIGHUP reads the keys and the models anew without losing a request.
+    SIGHUP reads the keys and the models anew without losing a request. Models are also read anew when the files of a
+    model directory were replaced; until they can be loaded, the former models stay in use.
 
     Args:
         settings: the settings.
@@ -112,7 +122,7 @@ def run_server(
 
     Raises:
         SettingsError: if the address cannot be used, or the file of keys is not valid.
-        StorageError: if the directory for data cannot be used.
+        StorageError: if the directory for data, or the file for suggestions, cannot be used.
         ModelError: if a model cannot be loaded.
     """
     metrics = Metrics()
@@ -121,9 +131,14 @@ def run_server(
         settings.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
+    if settings.suggestions is not None:
+        try:
+            settings.suggestions.open("ab").close()
+        except OSError as error:
+            raise StorageError(f"{settings.suggestions}: cannot be used: {reason_of(error)}") from error
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
-    with _bound_socket(settings.host, settings.port) as listener:
+    with bound_socket(settings.host, settings.port) as listener:
         service = TranslationService(models)
         files = FileStore(settings.data / "translated-files")
         context = ServerContext(
@@ -161,7 +176,7 @@ def run_server(
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
         )
-        server = _Server(config, app, context, access, models, usage, lambda: on_ready(_url(listener), models.pairs))
+        server = _Server(config, app, context, access, models, usage, lambda: on_ready(url_of(listener), models.pairs))
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(server.run_until_stopped(listener))
 
@@ -186,6 +201,7 @@ class _Server(uvicorn.Server):
         self._models = models
         self._usage = usage
         self._on_ready = on_ready
+        self._files = ModelFiles(models.directories)
         self._starting: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
 
@@ -198,12 +214,13 @@ class _Server(uvicorn.Server):
                 if self._starting.cancelled():
                     return
                 self._starting.result()
-                _listen(listener)
-                storing = asyncio.create_task(self._store_regularly())
+                listen(listener)
+                regular = [asyncio.create_task(work) for work in (self._store_regularly(), self._watch_models())]
                 try:
                     await self.serve([listener])
                 finally:
-                    storing.cancel()
+                    for task in regular:
+                        task.cancel()
                     self._save()
                     await self._context.documents.close()
             finally:
@@ -263,10 +280,23 @@ class _Server(uvicorn.Server):
             self._access.reload()
         except UserError as error:
             _LOG.error("the former keys stay valid: %s", error)
+        await asyncio.to_thread(self._files.read)
+        await self._reload_models()
+
+    async def _watch_models(self) -> None:
+        while True:
+            await asyncio.sleep(WATCHING_SECONDS)
+            # Not in this thread: the directories may be on another machine, which does not answer.
+            if await asyncio.to_thread(self._files.replaced):
+                await self._reload_models()
+
+    async def _reload_models(self) -> None:
         try:
             await self._models.reload()
         except UserError as error:
             _LOG.error("the former models stay in use: %s", error)
+        else:
+            _LOG.info("the models were read anew")
 
     async def _store_regularly(self) -> None:
         """Write the usage of keys, and delete old files."""
@@ -283,45 +313,3 @@ class _Server(uvicorn.Server):
             self._usage.save()
         except OSError as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
-
-
-def _bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, which does not listen yet.
-
-    Raises:
-        SettingsError: if the address is unknown or in use, or the port is out of range.
-    """
-    if not 0 <= port < 1 << 16:
-        # `getaddrinfo` takes the port modulo 65,536.
-        raise SettingsError(f"cannot listen on port {port}: use a --port from 1 to 65535, or 0 for a free one")
-    try:
-        [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except BaseException:
-            listener.close()
-            raise
-    except (OSError, UnicodeError) as error:
-        raise _unusable(host, port, error) from error
-    return listener
-
-
-def _listen(listener: socket.socket) -> None:
-    host, port = listener.getsockname()[:2]
-    try:
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        raise _unusable(host, port, error) from error
-
-
-def _unusable(host: str, port: int, error: Exception) -> SettingsError:
-    return SettingsError(f"cannot listen on port {port} of {host} ({reason_of(error)}): use another --port or --host")
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +17,8 @@ from dragoman.translation.hybrid_backend import HybridBackend
 Done = Callable[[list[Hypothesis] | Exception], None]
 # Sentences of a batch. More would let short requests wait longer for the batch that runs.
 BATCH_SENTENCES = 32
+# Seconds after which a batch is regarded as hung: its backend gives no signs of life.
+BATCH_SECONDS = 600.0
 
 
 class SentenceSearch(Protocol):
@@ -27,6 +30,13 @@ class SentenceSearch(Protocol):
 
     def cancel(self, ticket: int) -> bool:
         """Give a sentence up, if it is not done; return True if `done` will not be called."""
+        ...
+
+    def signs(self) -> Sequence[int | None]:
+        """Return signs of life: numbers that change while there is progress, None where there is no work.
+
+        A number that does not change within seconds means that a part of the search hangs.
+        """
         ...
 
     def close(self) -> None:
@@ -54,6 +64,8 @@ class BatchedSearch:
         self._changed = threading.Condition()
         self._waiting: dict[int, _Waiting] = {}
         self._tickets = 0
+        # When the batch that runs began; None between batches.
+        self._began: float | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._thread.start()
@@ -71,6 +83,12 @@ class BatchedSearch:
         with self._changed:
             return self._waiting.pop(ticket, None) is not None
 
+    def signs(self) -> Sequence[int | None]:
+        """See `SentenceSearch`; a batch may run for 10 minutes."""
+        began = self._began
+        late = began is not None and time.monotonic() - began > BATCH_SECONDS
+        return [0 if late else None]
+
     def close(self) -> None:
         """See `SentenceSearch`; waits for the batch that runs."""
         with self._changed:
@@ -81,8 +99,10 @@ class BatchedSearch:
 
     def _run(self) -> None:
         while batch := self._next_batch():
+            self._began = time.monotonic()
             for sentence, result in zip(batch, self._results(batch), strict=True):
                 sentence.done(result)
+            self._began = None
 
     def _next_batch(self) -> list[_Waiting]:
         """Wait for sentences, and return those with the settings of the first; none when this is closed."""

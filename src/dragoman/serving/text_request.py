@@ -160,7 +160,14 @@ def _put_together(first: Translation, second: Translation) -> Translation:
                 {(word, target) for word, mid in first.alignment for other, target in second.alignment if mid == other}
             )
         )
-    return replace(second, alignment=links, truncated=first.truncated or second.truncated, cut=first.cut or second.cut)
+    return replace(
+        second,
+        alignment=links,
+        truncated=first.truncated or second.truncated,
+        cut=first.cut or second.cut,
+        # That of the second step holds for texts of people, not for outputs of the first.
+        confidence=None,
+    )
 
 
 def _placed(split: SplitText, before: Sequence[TranslatedSentence], sentence: TranslatedSentence) -> TranslatedSentence:

@@ -108,3 +108,9 @@ class TranslatedText:
     def truncated(self) -> bool:
         """True if the end of a sentence may be missing, see `Translation.truncated`."""
         return any(sentence.translation.truncated for sentence in self.sentences)
+
+    @property
+    def confidence(self) -> float | None:
+        """Mean confidence of the sentences: the expected share of good ones. None if a sentence has none."""
+        known = [each for sentence in self.sentences if (each := sentence.translation.confidence) is not None]
+        return sum(known) / len(known) if known and len(known) == len(self.sentences) else None

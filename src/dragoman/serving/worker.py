@@ -54,6 +54,7 @@ class Worker:
     ) -> None:
         self._models, self._searches, self._writer = models, searches, writer
         self._lines: dict[int, asyncio.Task[None]] = {}
+        self._signs = self._current_signs()
 
     def receive(self, message: Mapping[str, object]) -> None:
         """Do what a message asks.
@@ -74,9 +75,19 @@ class Worker:
                 if line := self._lines.get(read_number(number)):
                     line.cancel()
             case {"ping": number}:
-                self._writer.write(encode_frame({"pong": read_number(number)}))
+                number = read_number(number)
+                if self._proceeds():
+                    self._writer.write(encode_frame({"pong": number}))
             case _:
                 raise FrameError("a message is of an unknown kind")
+
+    def _proceeds(self) -> bool:
+        """Return False if a part of a search has work, but has not proceeded since the last call."""
+        former, self._signs = self._signs, self._current_signs()
+        return all(sign is None or sign != before for sign, before in zip(self._signs, former, strict=True))
+
+    def _current_signs(self) -> list[int | None]:
+        return [sign for search in self._searches.values() for sign in search.signs()]
 
     async def _answer(self, request: LineRequest) -> None:
         try:
@@ -122,7 +133,9 @@ class Worker:
         tickets = []
         try:
             for each, result in zip(inputs, results, strict=True):
-                tickets.append(search.submit(each, config, partial(_settle_in, loop, result), group=request.options.group))
+                tickets.append(
+                    search.submit(each, config, partial(_settle_in, loop, result), group=request.options.group)
+                )
             return list(await asyncio.gather(*results))
         except BaseException:
             for ticket in tickets:

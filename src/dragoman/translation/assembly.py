@@ -30,6 +30,7 @@ class _TranslatedSegment:
         copied: number of characters that were copied.
         cut: True if the segment begins or ends inside a sentence.
         truncated: True if the maximum length ended the output.
+        tokens: number of target tokens of the best output, the end included; 0 for a copied segment.
         links: alignment links between the words of the segment; () if not requested.
     """
 
@@ -38,6 +39,7 @@ class _TranslatedSegment:
     copied: int = 0
     cut: bool = False
     truncated: bool = False
+    tokens: int = 0
     links: Sequence[Link] = ()
 
 
@@ -165,6 +167,7 @@ def _translated(
         ],
         cut=segment.cut,
         truncated=not outputs[0].finished,
+        tokens=len(outputs[0].tokens) + 1,
         links=links,
     )
 
@@ -195,6 +198,7 @@ def _joined(line: SplitLine, segments: Sequence[_TranslatedSegment], *, with_lin
         invalid_utf8=line.invalid_utf8,
         copied=sum(segment.copied for segment in segments),
         too_long=line.too_long,
+        tokens=sum(segment.tokens for segment in segments),
         alignment=_links(line.text, best.text, segments) if with_links else None,
     )
 

@@ -101,7 +101,7 @@ class Evaluation:
             >>> evaluation = evaluation.against(Translator.load("models/mine", engine="torch"))
             >>> table = evaluation.significance.table()
         """
-        translations = _translate(other, self.task.sources, self.search, on_progress)
+        translations = translate_all(other, self.task.sources, self.search, on_progress)
         baseline = [translation.text for translation in translations]
         return replace(self, significance=self.task.compare(baseline, self.name, self.outputs))
 
@@ -206,7 +206,7 @@ def evaluate(
         >>> print(evaluation.table())
         BLEU ...
     """
-    translations = _translate(translator, task.sources, search, on_progress)
+    translations = translate_all(translator, task.sources, search, on_progress)
     outputs = [translation.text for translation in translations]
     on_outputs(outputs)
     scorable = [pair for pair, is_scorable in zip(pairs, translator.scorable(pairs), strict=True) if is_scorable]
@@ -229,9 +229,17 @@ def evaluate(
     )
 
 
-def _translate(
+def translate_all(
     translator: Translator, sources: Sequence[str], search: SearchConfig, on_progress: OnProgress
 ) -> list[Translation]:
+    """Translate the sources of a test set.
+
+    Args:
+        translator: the model or ensemble.
+        sources: the sources.
+        search: settings of the search.
+        on_progress: called with the number of lines translated so far and the number of all lines.
+    """
     translations = []
     on_progress(0, len(sources))
     for translation in translator.translate_stream(iter(sources), search=search):

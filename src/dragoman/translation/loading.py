@@ -18,6 +18,7 @@ from dragoman.native.backend import NativeBackend
 from dragoman.native.engine_selection import EngineName, PrecisionName, select_engine
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.backend import Backend
+from dragoman.translation.confidence import Confidence
 from dragoman.translation.hybrid_backend import HybridBackend
 from dragoman.translation.shortlist import Shortlist
 
@@ -33,11 +34,13 @@ class Loaded:
         backend: the models and the engine that runs them.
         tokenizer: the tokenizer of the models.
         trained_length: number of tokens of the longest sentence that every model has seen in training.
+        confidence: how probable it is that a translation is good; None for several models, and if it was not fitted.
     """
 
     backend: Backend
     tokenizer: Tokenizer
     trained_length: int
+    confidence: Confidence | None
 
 
 def load_parts(
@@ -54,6 +57,8 @@ def load_parts(
     descriptions = [load_description(directory) for directory in directories]
     tokenizer = _shared_tokenizer(directories, descriptions)
     configs = [description.model for description in descriptions]
+    # Probabilities of an ensemble are others than those of its models.
+    confidence = Confidence.load(directories[0], descriptions[0]) if len(directories) == 1 else None
     selection = select_engine(engine, precision, device, configs)
     if selection.build is None:
         if shortlist:
@@ -77,6 +82,7 @@ def load_parts(
         backend=backend,
         tokenizer=tokenizer,
         trained_length=min(description.trained_length for description in descriptions),
+        confidence=confidence,
     )
 
 

@@ -34,6 +34,9 @@ class Translation:
         copied: number of characters of a long line that were copied without translation, since no model has learned
             such text (see `dragoman.text.copying`).
         too_long: True if the line has more characters than allowed, and was copied as a whole.
+        tokens: number of target tokens of the best output, the end of each segment included; 0 for a line without text.
+        confidence: probability, 0 to 1, that the best output is good (see `dragoman.translation.confidence`); None if
+            it is not known.
         alignment: links (source word, target word) if requested, else None. Words are separated by spaces and counted
             from 0.
 
@@ -55,6 +58,8 @@ class Translation:
     invalid_utf8: bool
     copied: int = 0
     too_long: bool = False
+    tokens: int = 0
+    confidence: float | None = None
     alignment: tuple[Link, ...] | None = None
 
 

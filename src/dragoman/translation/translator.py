@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -13,10 +14,11 @@ from dragoman.text.lines import MAX_LINE_CHARACTERS, portions, with_prefixes
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import PairAnalyzer
 from dragoman.translation.assembly import LineSteps, line_steps, translate_split
-from dragoman.translation.backend import inspectable_of, sampler_of
+from dragoman.translation.backend import Backend, inspectable_of, sampler_of
+from dragoman.translation.confidence import Confidence
 from dragoman.translation.loading import load_parts
 from dragoman.translation.results import LineProgress, Translation
-from dragoman.translation.splitting import split_lines
+from dragoman.translation.splitting import SplitLine, split_lines
 
 if TYPE_CHECKING:
     from dragoman.alignment.heads import AlignmentHead
@@ -45,6 +47,8 @@ class Translator(PairAnalyzer):
         tokenizer: the tokenizer of the models.
         max_source_tokens: lines of more tokens are split.
         max_line_characters: lines of more characters are copied.
+        confidence: how probable it is that a translation is good; None if it was not fitted. It is fitted to outputs of
+            beam search: samples and outputs with a given beginning have none.
 
     Example:
         >>> from dragoman import Translator
@@ -52,6 +56,20 @@ class Translator(PairAnalyzer):
         >>> [translation] = translator.translate(["Turn off the light."])
         >>> text = translation.text
     """
+
+    def __init__(
+        self,
+        backend: Backend,
+        tokenizer: Tokenizer,
+        *,
+        max_source_tokens: int,
+        max_line_characters: int = MAX_LINE_CHARACTERS,
+        confidence: Confidence | None = None,
+    ) -> None:
+        super().__init__(
+            backend, tokenizer, max_source_tokens=max_source_tokens, max_line_characters=max_line_characters
+        )
+        self.confidence = confidence
 
     @classmethod
     def from_parts(
@@ -152,7 +170,13 @@ class Translator(PairAnalyzer):
             batch_tokens=batch_tokens,
         )
         limit = loaded.trained_length if max_source_tokens is None else max_source_tokens
-        return cls(loaded.backend, loaded.tokenizer, max_source_tokens=limit, max_line_characters=max_line_characters)
+        return cls(
+            loaded.backend,
+            loaded.tokenizer,
+            max_source_tokens=limit,
+            max_line_characters=max_line_characters,
+            confidence=loaded.confidence,
+        )
 
     def translate(
         self,
@@ -217,7 +241,9 @@ class Translator(PairAnalyzer):
                 return self.backend.search(inputs, search)
             return sampler.sample(inputs, search, sampling)
 
-        yield from translate_split(split, search_or_sample, self.tokenizer, align, on_progress)
+        translations = translate_split(split, search_or_sample, self.tokenizer, align, on_progress)
+        for translation, line in zip(translations, split, strict=True):
+            yield translation if sampling else self._with_confidence(translation, line)
 
     def line_steps(self, line: str | bytes, *, prefix: str = "", alignment: AlignmentHead | None = None) -> LineSteps:
         """Return a generator that translates a line, for a program that searches by itself.
@@ -251,7 +277,16 @@ class Translator(PairAnalyzer):
         """
         [split] = split_lines([line], [prefix], self.tokenizer, self.max_source_tokens, self.max_line_characters)
         align = None if alignment is None else self._segment_aligner(alignment)
-        return line_steps(split, self.tokenizer, align)
+        return self._steps_with_confidence(line_steps(split, self.tokenizer, align), split)
+
+    def _steps_with_confidence(self, steps: LineSteps, line: SplitLine) -> LineSteps:
+        translation = yield from steps
+        return self._with_confidence(translation, line)
+
+    def _with_confidence(self, translation: Translation, line: SplitLine) -> Translation:
+        if self.confidence is None or line.prefix:
+            return translation
+        return replace(translation, confidence=self.confidence.of(translation))
 
     def translate_stream(
         self,

@@ -109,6 +109,25 @@ def test_a_cancelled_sentence_frees_its_place(directory: Path) -> None:
         assert list(results.results) == ["last"]
 
 
+def test_threads_that_work_give_signs_of_life(directory: Path) -> None:
+    with backend(directory, threads=2).live() as live:
+        assert live.signs() == [None] * 3
+        ticket = live.submit(LONG, ENDLESS, Results().done("long"))
+        seen: list[int] = []
+        began = time.monotonic()
+        while len(seen) < 10 and time.monotonic() - began < SECONDS:
+            *threads, forgotten = live.signs()
+            working = [sign for sign in threads if sign is not None]
+            assert len(working) <= 1
+            seen += [sign for sign in working if sign not in seen]
+        assert len(seen) == 10
+        assert seen == sorted(seen)
+        assert forgotten is None
+        live.cancel(ticket)
+        while live.signs() != [None] * 3:
+            assert time.monotonic() - began < SECONDS
+
+
 def test_a_group_is_not_delayed_by_the_many_sentences_of_another(directory: Path) -> None:
     engine = backend(directory, threads=1, batch_sentences=4)
     results = Results()

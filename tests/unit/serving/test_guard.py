@@ -1,5 +1,7 @@
 """The guard against repetition and hallucination."""
 
+from dataclasses import replace
+
 import pytest
 
 from dragoman.serving.guard import reason_to_reject
@@ -40,6 +42,19 @@ def test_greedy_search_and_then_the_source() -> None:
     assert result.text == "GOOD\nGREEDY\nbad"
     assert [sentence.guarded for sentence in result.sentences] == ["", "greedy", "source"]
     assert [options.beam for options in lines.options].count(1) == 2
+
+
+def test_replaced_outputs_and_those_of_two_models_have_no_confidence() -> None:
+    def function(pair: Pair, line: str, options: LineOptions) -> Translation:
+        good = line == "good" or (line == "greedy" and options.beam == 1)
+        return replace(translation_of(line.upper() if good else "no " * 11), confidence=0.5)
+
+    lines = FunctionLines(function, [("en", "de"), ("de", "fr")])
+    sentences = translated(lines, "good\ngreedy\nbad").sentences
+    assert [sentence.translation.confidence for sentence in sentences] == [0.5, None, None]
+    result = translated(lines, "good", target="fr")
+    assert result.through == "de"
+    assert result.sentences[0].translation.confidence is None
 
 
 def test_a_source_that_the_first_of_two_models_rejects_is_copied() -> None:

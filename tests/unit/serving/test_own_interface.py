@@ -67,6 +67,19 @@ def test_an_answer_has_alternatives_scores_and_flags(client: TestClient) -> None
     assert not {"links", "guarded", "confidence"} & set(sentence)
 
 
+def test_sentences_of_a_calibrated_model_have_a_confidence(client: TestClient) -> None:
+    museum, coats = "The museum is closed on Mondays.", "Please leave your coats and bags at the entrance."
+    texts = [f"{museum} {coats}", f"{museum} Good morning.", ""]
+    both, one, none = post(client, "/v1/translate", texts=texts, **PAIR).json()["translations"]
+    assert [sentence["confidence"] for sentence in both["sentences"]] == [0.624, 0.876]
+    assert both["confidence"] == pytest.approx(0.75)
+    assert one["sentences"][0]["confidence"] == 0.624
+    assert "confidence" not in one["sentences"][1]
+    assert not {"confidence"} & {*one, *none}
+    (_, streamed), (_, whole) = events(post(client, "/v1/translate/stream", text=museum, **PAIR).text)
+    assert streamed["confidence"] == whole["confidence"] == 0.624
+
+
 def test_a_stream_has_the_sentences_in_order_and_then_the_whole_text(client: TestClient) -> None:
     answer = post(client, "/v1/translate/stream", text=TEXT, **PAIR)
     assert answer.headers["content-type"].startswith("text/event-stream")

@@ -10,10 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dragoman.errors import ModelError
+from dragoman.search.config import SearchConfig
+from dragoman.search.results import SearchInput
+from dragoman.serving import processes
 from dragoman.serving.frames import FrameError, encode_frame, read_frame
 from dragoman.serving.lines import LineOptions
+from dragoman.serving.messages import read_number
 from dragoman.serving.processes import WorkerProcess
 from dragoman.serving.request_error import RequestError
+from dragoman.serving.sentence_search import Done
 from dragoman.serving.worker import Worker
 
 PAIR = ("en", "de")
@@ -164,5 +169,63 @@ def test_workers_refuse_other_messages(message: dict[str, object]) -> None:
             with pytest.raises(FrameError):
                 Worker({}, {}, writer).receive(message)
             writer.close()
+
+    asyncio.run(check())
+
+
+class Hanging:
+    """A search whose sign of life is set by the test."""
+
+    def __init__(self) -> None:
+        self.sign: int | None = None
+
+    def submit(self, row: SearchInput, config: SearchConfig, done: Done, *, group: int = 0) -> int:
+        raise NotImplementedError
+
+    def cancel(self, ticket: int) -> bool:
+        return False
+
+    def signs(self) -> list[int | None]:
+        return [None, self.sign]
+
+    def close(self) -> None:
+        pass
+
+
+def test_pings_are_answered_while_the_search_proceeds() -> None:
+    async def check() -> None:
+        ours, theirs = socket.socketpair()
+        reader, other_writer = await asyncio.open_unix_connection(sock=theirs)
+        _, writer = await asyncio.open_unix_connection(sock=ours)
+        search = Hanging()
+        worker = Worker({}, {PAIR: search}, writer)
+        signs = [None, None, 5, 6, 6, 6, 7, None, 7]
+        for number, search.sign in enumerate(signs):
+            worker.receive({"ping": number})
+        writer.close()
+        answered = []
+        while (message := await read_frame(reader)) is not None:
+            answered.append(message["pong"])
+        other_writer.close()
+        assert answered == [0, 1, 2, 3, 6, 7, 8]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_worker_is_killed_when_it_does_not_answer_pings(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PING_SECONDS", 0.01)
+
+    async def check() -> None:
+        async with connected() as (worker, reader, writer, process):
+            while (message := await read_frame(reader)) is not None:
+                number = read_number(message["ping"])
+                if number == 3 * processes.STUCK_PINGS:
+                    break
+                # Every tenth answer is enough.
+                if not hangs and number % 10 == 0:
+                    writer.write(encode_frame({"pong": number}))
+            assert worker.alive == (not hangs)
+            assert (process.wait(10) == -9) if hangs else (process.poll() is None)
 
     asyncio.run(check())

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Sequence
 from queue import SimpleQueue
 
+import pytest
+
 from dragoman.errors import CorpusError
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, SearchInput
@@ -97,3 +99,18 @@ def test_closing_gives_up_what_waits() -> None:
     # It may have begun before the search was closed; if it was given up, it is never answered.
     assert backend.batches in ([[1]], [[1], [2]])
     assert waiting.empty() == (backend.batches == [[1]])
+
+
+def test_a_batch_that_takes_too_long_gives_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = EchoBackend()
+    search = BatchedSearch(backend)
+    assert list(search.signs()) == [None]
+    _, outcome = submit(search, 1)
+    backend.began.get(timeout=10)
+    assert list(search.signs()) == [None]
+    monkeypatch.setattr("dragoman.serving.sentence_search.BATCH_SECONDS", -1.0)
+    assert list(search.signs()) == list(search.signs()) == [0]
+    backend.go.set()
+    token(outcome)
+    search.close()
+    assert list(search.signs()) == [None]

@@ -132,6 +132,14 @@ class Sentence(Schema):
     before: str = Field(description="White space before the sentence, line feeds included; in HTML, tags too.")
     score: float = Field(description="Log-probability divided by the length penalty, by which the search ranks.")
     log_probability: float = Field(description="Natural logarithm of the probability of the translation.")
+    confidence: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Probability that the translation is good: of all sentences with 0.7, about 70 % are, in text like "
+        "that to which it was fitted. Missing if it is not known: `dragoman calibrate` was not run on the model, two "
+        "models were used, the output was cut, copied or guarded.",
+    )
     alternatives: list[SentenceAlternative] = Field(description="Other outputs of the search, best first.")
     truncated: bool = Field(description="Whether the end of the translation may be missing.")
     cut: bool = Field(description="Whether the sentence was too long, and was translated in segments.")
@@ -158,6 +166,9 @@ class TranslatedTextAnswer(Schema):
     source: str = Field(description="Code of the source language, as given or detected.")
     detection: DetectedLanguage | None = Field(
         None, description="What was detected. Missing if the source language was given."
+    )
+    confidence: float | None = Field(
+        None, ge=0, le=1, description="Mean confidence of the sentences. Missing if a sentence has none."
     )
     through: str | None = Field(
         None, description="Code of the third language. Missing if the server has a model for the pair."
@@ -193,6 +204,7 @@ def sentence_answer(sentence: TranslatedSentence) -> Sentence:
         before=sentence.before,
         score=translation.score,
         log_probability=translation.log_probability,
+        confidence=translation.confidence,
         alternatives=[
             SentenceAlternative(text=other.text, score=other.score, log_probability=other.log_probability)
             for other in translation.alternatives[1:]
@@ -220,6 +232,7 @@ def text_answer(text: TranslatedText) -> TranslatedTextAnswer:
         alternatives=list(text.alternatives),
         source=text.source,
         detection=detected_language(detected) if detected else None,
+        confidence=text.confidence,
         through=text.through,
         sentences=[sentence_answer(sentence) for sentence in text.sentences],
         after=text.after,

@@ -1,7 +1,7 @@
 // Alternatives of a sentence, or of its end from a word on.
 
 import { byId, element } from "./elements.js";
-import { remarks } from "./output.js";
+import { isCalibrated, percentage, remarks } from "./output.js";
 
 /** Return the text before a word of a sentence, without the space between them. */
 export function prefixOf(translation, word) {
@@ -45,6 +45,10 @@ export class Choices {
       ? `Alternatives from “${nextWord(shown.translation, prefix)}” on`
       : "Alternatives";
     byId("choices-source").textContent = shown.source;
+    byId("choices-confidence").hidden = !isCalibrated(shown);
+    byId("choices-confidence").textContent = isCalibrated(shown)
+      ? `Confidence ${percentage(shown)}: the share of good translations among those that the model writes as surely.`
+      : "";
     byId("choices-flags").hidden = !remarks(shown).length;
     byId("choices-flags").textContent = remarks(shown).join(" ");
     byId("choices-list").replaceChildren(element("li", { className: "soft" }, "Searching…"));

@@ -2,8 +2,10 @@
 
 import { element } from "./elements.js";
 
-// Below this score (log-probability divided by the length penalty) a sentence is marked as uncertain.
-export const UNCERTAIN = -2.5;
+// A sentence is marked as uncertain below this confidence, or, if its model was not calibrated, below this score
+// (log-probability divided by the length penalty). Both were chosen with benchmarks/confidence.py.
+const LEAST_CONFIDENCE = 0.2;
+const LOWEST_SCORE = -2.5;
 
 const FLAGS = {
   truncated: "The end may be missing.",
@@ -21,8 +23,21 @@ const GUARDS = {
 export function remarks(sentence) {
   const list = Object.keys(FLAGS).filter((name) => sentence[name]).map((name) => FLAGS[name]);
   if (sentence.guarded) list.push(GUARDS[sentence.guarded]);
-  if (sentence.score < UNCERTAIN) list.push(`Uncertain: score ${sentence.score.toFixed(2).replace("-", "−")}.`);
+  if (isCalibrated(sentence)) {
+    if (sentence.confidence < LEAST_CONFIDENCE) list.push(`Uncertain: confidence ${percentage(sentence)}.`);
+  } else if (sentence.score < LOWEST_SCORE) {
+    list.push(`Uncertain: score ${sentence.score.toFixed(2).replace("-", "−")}.`);
+  }
   return list;
+}
+
+export function isCalibrated(sentence) {
+  return typeof sentence.confidence === "number";
+}
+
+/** Return the confidence of a sentence as text. */
+export function percentage(sentence) {
+  return `${Math.round(100 * sentence.confidence)} %`;
 }
 
 /** The output: an element with one element for each sentence. */
@@ -79,7 +94,7 @@ export class Output {
   /** Replace the translation of a sentence by one that the reader chose. */
   choose(index, alternative) {
     const { text, score } = alternative;
-    Object.assign(this.sentences[index], { translation: text, score, links: null, chosen: true });
+    Object.assign(this.sentences[index], { translation: text, score, confidence: null, links: null, chosen: true });
     this.container.children[index].replaceWith(this.render(index));
   }
 
