@@ -80,7 +80,7 @@ class Batcher:
 def build(batcher: Batcher) -> Starlette:
     async def translate(request: Request) -> Response:
         text = (await request.json())["q"]
-        split = split_plain_text(text, "en")
+        split = split_plain_text(text, "en", split_sentences=True)
         translated = await asyncio.gather(*(batcher.submit(piece.source) for piece in split.pieces))
         return JSONResponse({"translatedText": split.assembled(list(translated))})
 
