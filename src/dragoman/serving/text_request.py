@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from dragoman.serving.alternatives import best_combinations
 from dragoman.serving.guard import translate_guarded
@@ -17,6 +19,10 @@ from dragoman.translation.results import Translation
 BEAM = 5
 # Sentences of a stream that are translated at the same time: enough for a batch, few enough that the first are early.
 STREAMED_AT_ONCE = 8
+# A text of this length or less is computed within a millisecond; to start a thread takes longer on a busy machine.
+SHORT_CHARACTERS = 500
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +88,13 @@ class TextRequest:
         if not self.route or not self.text.strip():
             return SplitText([], self.text)
         split = split_html if self.options.format == "html" else split_plain_text
-        # Reading HTML can take a tenth of a second, in which other requests go on.
-        return await asyncio.to_thread(split, self.text, self.source, split_sentences=self.options.split_sentences)
+        return await self._computed(
+            partial(split, self.text, self.source, split_sentences=self.options.split_sentences)
+        )
+
+    async def _computed(self, compute: Callable[[], Result]) -> Result:
+        """Return a result that takes long, such as the parts of a text in HTML, without delaying other requests."""
+        return compute() if len(self.text) <= SHORT_CHARACTERS else await asyncio.to_thread(compute)
 
     async def _sentence(self, piece: Piece, prefix: str = "") -> TranslatedSentence:
         """Translate one sentence; links through a third language are links of both steps put together.
@@ -118,9 +129,8 @@ class TextRequest:
         return TranslatedSentence(source=piece.source, translation=translation, before=piece.before, guarded=guarded)
 
     async def _whole(self, split: SplitText, sentences: Sequence[TranslatedSentence]) -> TranslatedText:
-        text, *alternatives = await asyncio.to_thread(
-            self._texts, split, [sentence.translation for sentence in sentences]
-        )
+        translations = [sentence.translation for sentence in sentences]
+        text, *alternatives = await self._computed(partial(self._texts, split, translations))
         return TranslatedText(
             text=text,
             alternatives=tuple(alternatives),

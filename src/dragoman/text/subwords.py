@@ -60,6 +60,9 @@ class SubwordModel:
         """Return the ids of the best segmentation of each line, computed by `workers` threads."""
 
         def segment(texts: list[bytes]) -> list[list[int]]:
+            if workers == 1:
+                # Given a list, sentencepiece starts a thread, for which a busy machine can take milliseconds.
+                return [self._processor.encode(text) for text in texts]
             return self._processor.encode(texts, num_threads=workers)
 
         return self._rows(lines, segment)
