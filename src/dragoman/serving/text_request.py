@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from dragoman.serving.alternatives import best_combinations
 from dragoman.serving.guard import translate_guarded
-from dragoman.serving.html_text import split_html
 from dragoman.serving.lines import LineOptions, LineTranslator, Pair
-from dragoman.serving.pieces import Piece, SplitText, split_plain_text
+from dragoman.serving.pieces import Piece, SplitText
+from dragoman.serving.text_formats import split_text
 from dragoman.serving.translated import Detection, Guarded, TextOptions, TranslatedSentence, TranslatedText
 from dragoman.translation.results import Translation
 
@@ -78,17 +78,22 @@ class TextRequest:
     async def _split(self) -> SplitText:
         if not self.route or not self.text.strip():
             return SplitText([], self.text)
-        split = split_html if self.options.format == "html" else split_plain_text
-        # Reading HTML can take a tenth of a second, in which other requests go on.
-        return await asyncio.to_thread(split, self.text, self.source, split_sentences=self.options.split_sentences)
+        # Reading markup can take a tenth of a second, in which other requests go on.
+        return await asyncio.to_thread(split_text, self.text, self.source, self.options)
 
     async def _sentence(self, piece: Piece) -> TranslatedSentence:
         """Translate one sentence; links through a third language are links of both steps put together."""
         count = 1 + self.options.alternatives
-        alignment = self.options.alignment or piece.needs_alignment
+        required = self.options.alignment
         # The whole beam, since outputs of different tokens can have the same text.
         beam = max(BEAM, count)
-        last = LineOptions(beam=beam, n_best=beam if count > 1 else 1, alignment=alignment, group=self.group)
+        last = LineOptions(
+            beam=beam,
+            n_best=beam if count > 1 else 1,
+            alignment=required or piece.needs_alignment,
+            alignment_required=required,
+            group=self.group,
+        )
         guarded: Guarded = ""
         translation: Translation | None = None
         for number, pair in enumerate(self.route):
