@@ -112,7 +112,8 @@ def measured(method: Method, lines: Lines, samples: int = 1000) -> Reliability:
 
 
 def error_table(fitted: dict[str, Method], tests: Sequence[Lines]) -> tuple[str, dict[str, dict[str, float]]]:
-    rows, numbers = [("test", "method", "error %", "bootstrap samples", "Brier")], {}
+    rows = [("test", "method", "error %", "bootstrap samples", "Brier")]
+    numbers: dict[str, dict[str, float]] = {}
     for test in tests:
         for name, method in fitted.items():
             result = measured(method, test)
@@ -142,7 +143,7 @@ def chrf_table(test: Lines) -> str:
     edits = np.array(
         [ter.sentence_score(text, [each]).score for text, each in zip(test.texts, test.references, strict=True)]
     )
-    words = np.array([len(each.split()) for each in test.references])
+    words = np.array([len(reference.split()) for reference in test.references])
     rows = [("chrF from", "lines", "median TER", "median edits")]
     for low, high in pairwise(CHRF_BANDS):
         band = (chrf >= low) & (chrf < high)
@@ -158,7 +159,7 @@ def chrf_table(test: Lines) -> str:
 
 
 def mark_rows(name: str, values: Vector, good: NDArray[np.bool_], thresholds: Sequence[float]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for threshold in thresholds:
         marked = values < threshold
         caught, lost = (marked & ~good).sum() / (~good).sum(), (marked & good).sum() / good.sum()
@@ -192,7 +193,9 @@ def main() -> None:
     print(f"\nerror in % on {tests[0].name}, by the number of lines of the fit\n{size_table(valid, tests[0])}")
     print(f"\n{tests[0].name}\n{chrf_table(tests[0])}")
     for lines in (valid, *tests):
-        rows = [("marked if", "marked %", "good of these %", "good of others %", "caught minus lost")]
+        rows: list[tuple[str, ...]] = [
+            ("marked if", "marked %", "good of these %", "good of others %", "caught minus lost")
+        ]
         rows += mark_rows("confidence", fitted["confidence"](lines.certainty), lines.good, CONFIDENCES)
         rows += mark_rows("score", lines.scores, lines.all_good, SCORES)
         print(f"\n{lines.name}\n{aligned(rows, names=1)}")

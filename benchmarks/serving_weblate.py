@@ -80,9 +80,8 @@ def main() -> None:
         set_up(data)
         with patch("weblate.glossary.models.get_glossary_tsv", return_value="light\tLicht\nkitchen\tKüche\n"):
             rows, kept = calls(arguments.url.rstrip("/"), arguments.key)
-    print(
-        f"Python {platform.python_version()}, Weblate {importlib.metadata.version('weblate')}, Django {django.__version__}"
-    )
+    weblate = importlib.metadata.version("weblate")
+    print(f"Python {platform.python_version()}, Weblate {weblate}, Django {django.__version__}")
     print("\n| machinery | call | result |\n|---|---|---|")
     for machinery, call, result in rows:
         print(f"| {machinery} | {call} | {result} |")

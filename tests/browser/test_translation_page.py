@@ -128,13 +128,79 @@ def test_a_sentence_is_replaced_by_an_alternative_from_the_keyboard(open_transla
     page.keyboard.press("Escape")
     assert page.locator("#choices").is_hidden()
     page.keyboard.press("Enter")
-    choices.nth(2).focus()
+    # Outputs that begin with another word come first.
+    choices.nth(1).focus()
     page.keyboard.press("Enter")
     assert output(page) == GERMAN.replace("Das Museum ist montags geschlossen.", "Montags ist das Museum geschlossen.")
     assert page.evaluate("document.activeElement.className") == "sentence"
     page.click("#copy")
     page.get_by_role("button", name="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == output(page)
+
+
+def test_a_click_on_a_word_keeps_what_is_before_it_and_continues_another_way(open_translator: Opener) -> None:
+    page = open_translator()
+    page.fill("#text", TEXT)
+    wait_for_output(page, GERMAN)
+    page.locator("#output .word", has_text="montags").click()
+    page.get_by_role("heading", name="Alternatives from “montags” on").wait_for()
+    page.get_by_text("no other way to continue").wait_for()
+    assert page.locator(".choice .kept").all_inner_texts() == ["Das Museum ist"]
+    assert page.locator("#output .word.kept").all_inner_texts() == ["Das", "Museum", "ist"]
+    page.locator("#output .word", has_text="ist").nth(0).click()
+    choices = page.locator(".choice")
+    choices.nth(1).wait_for()
+    assert page.locator(".choice .kept").all_inner_texts() == ["Das Museum"] * 2
+    choices.nth(1).click()
+    assert output(page) == GERMAN.replace("ist montags", "hat montags")
+
+
+def test_a_word_is_chosen_by_the_arrow_keys(open_translator: Opener) -> None:
+    page = open_translator()
+    page.fill("#text", TEXT)
+    wait_for_output(page, GERMAN)
+    page.locator(".sentence").nth(1).focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#status").text_content() == "ist"
+    page.keyboard.press("Enter")
+    page.locator(".choice").nth(1).wait_for()
+    assert page.locator(".choice .kept").first.inner_text() == "Das Museum"
+
+
+def test_the_attention_page_of_a_sentence_is_one_click_away(open_translator: Opener) -> None:
+    page = open_translator()
+    assert page.locator("#show-attention").is_hidden()
+    page.fill("#text", TEXT)
+    wait_for_output(page, GERMAN)
+    page.click("#show-attention")
+    frame = page.frame_locator("#attention iframe")
+    # The scripts of the page run under the content security policy of the server.
+    frame.get_by_role("tab", name="Heads", exact=True).wait_for()
+    assert frame.locator("#text").inner_text() == "Good morning, everyone."
+    page.get_by_role("button", name="Next sentence").click()
+    frame.locator("#text", has_text="The museum is closed on Mondays.").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Save").click()
+    assert "The museum is closed on Mondays." in download.value.path().read_text(encoding="utf-8")
+    page.click("#attention-close")
+    assert page.locator("#attention").is_hidden()
+    assert page.locator("#attention iframe").count() == 0
+
+
+def test_attention_that_is_not_available_is_explained(browser: Browser, tmp_path: Path) -> None:
+    with serving(make_app(WordLines(), tmp_path)) as address:
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_selector("#source option", state="attached")
+        page.select_option("#source", "en")
+        page.fill("#text", "opaque")
+        wait_for_output(page, "opaque")
+        page.click("#show-attention")
+        page.get_by_role("alert").get_by_text("This model has no attention").wait_for()
+        page.keyboard.press("Escape")
+        assert page.locator("#attention").is_hidden()
+        page.close()
 
 
 def test_uncertain_sentences_are_marked_with_their_score(open_translator: Opener) -> None:
@@ -241,6 +307,8 @@ def test_a_failed_request_is_reported_and_the_next_one_succeeds(browser: Browser
         page.select_option("#source", "en")
         page.fill("#text", "unlucky")
         page.get_by_role("alert").get_by_text("the worker stopped").wait_for()
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("alert").get_by_text("the worker stopped").wait_for()
         page.fill("#text", "Good morning.")
         wait_for_output(page, "Guten Morgen.")
         assert page.get_by_role("alert").count() == 0
@@ -269,9 +337,12 @@ def test_axe_finds_no_violation(open_translator: Opener, axe: str, width: int, d
     page.fill("#text", TEXT)
     wait_for_output(page, GERMAN)
     page.locator(".entry").wait_for()
-    page.locator(".sentence").nth(2).click()
-    page.locator(".choice").nth(2).wait_for()
+    page.locator("#output .word", has_text="Museum").click()
+    page.locator(".choice").nth(1).wait_for()
     assert violations(page, axe) == []
+    page.click("#show-attention")
+    page.frame_locator("#attention iframe").get_by_role("tab", name="Heads", exact=True).wait_for()
+    assert violations(page, axe, "#attention") == []
     assert violations(open_translator("docs", width=width, dark=dark), axe, "#schemas section") == []
 
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.serving.admission import Admission
 from dragoman.serving.app import build_app
+from dragoman.serving.attention_requests import AttentionForm, AttentionSource
 from dragoman.serving.body_limits import BodyLimits
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import Access, ServerContext
@@ -33,13 +34,21 @@ from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.pool import PoolStatistics
+from dragoman.serving.request_error import RequestError
 from dragoman.serving.running import ServerSettings, run_server
 from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Translation
 from tests.support.paths import REPOSITORY
 
 
-class FakeModels:
+class NoAttention:
+    """An `AttentionSource` without attention to show."""
+
+    async def attention(self, pair: Pair, text: str, translation: str, form: AttentionForm) -> str:
+        raise RequestError(400, "this model has no attention, so there is nothing to show")
+
+
+class FakeModels(NoAttention):
     """Fake models, whose translations do not end; `version` counts how often they were loaded."""
 
     def __init__(self) -> None:
@@ -122,12 +131,18 @@ class Endpoints:
 
 
 def make_context(
-    service: TranslationService, access: Access, limits: Limits, data: Path, suggestions: Path | None = None
+    service: TranslationService,
+    access: Access,
+    limits: Limits,
+    data: Path,
+    suggestions: Path | None = None,
+    attention: AttentionSource | None = None,
 ) -> ServerContext:
     """Return what interfaces share."""
     files = FileStore(data / "files")
     return ServerContext(
         service=service,
+        attention=attention or NoAttention(),
         access=access,
         limits=limits,
         data=data,

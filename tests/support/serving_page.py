@@ -16,14 +16,17 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from dragoman.serving import page
+from dragoman.serving.attention_requests import AttentionForm
+from dragoman.serving.attention_worker import attention_of
 from dragoman.serving.context import Usage
-from dragoman.serving.interfaces import own
+from dragoman.serving.interfaces import own, own_attention
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TranslationService
 from dragoman.translation.results import Alternative, Translation
 from tests.support.serving_app import behind_limits, make_context
+from tests.support.small_translator import random_translator
 
 PAIRS = (("en", "de"), ("de", "en"))
 # Whole sentences first; other ones are translated word by word.
@@ -94,6 +97,9 @@ def translation_of(line: str, options: LineOptions) -> Translation:
     else:
         translated = " ".join(WORDS.get(word.lower(), word) for word in core.split(" "))
         outputs = SENTENCES.get(core) or tuple(translated + mark for mark in ("", " (2)", " (3)"))
+    if options.prefix:
+        fitting = tuple(output for output in outputs if output.startswith(options.prefix))
+        outputs = fitting or tuple(f"{options.prefix} ({n})" for n in range(3))
     start, end = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :] if core else ""
     # The bark of a tree is uncertain.
     scores = [(-4.5 if "bark" in line else -0.8) - 0.4 * n for n in range(len(outputs))]
@@ -151,11 +157,26 @@ class OpenAccess:
         return None
 
 
+class RandomAttention:
+    """An `AttentionSource` with a small model of random weights, which has none to show for "opaque"."""
+
+    async def attention(self, pair: Pair, text: str, translation: str, form: AttentionForm) -> str:
+        """See `AttentionSource`."""
+        if text == "opaque":
+            raise RequestError(400, "this model has no attention, so there is nothing to show")
+        translator = random_translator(max_source_tokens=200)
+        return await asyncio.to_thread(attention_of, translator, text, translation, form)
+
+
 def make_app(lines: WordLines, data: Path, *, limits: Limits | None = None, key: str | None = None) -> ASGIApp:
     """Return an application with the page and /v1."""
     limits = limits or Limits()
-    context = make_context(TranslationService(lines), OpenAccess(limits, key), limits, data)
-    return behind_limits(Starlette(routes=[*own.routes(context), *page.routes(context)]), limits)
+    context = make_context(
+        TranslationService(lines), OpenAccess(limits, key), limits, data, attention=RandomAttention()
+    )
+    return behind_limits(
+        Starlette(routes=[*own.routes(context), *own_attention.routes(context), *page.routes(context)]), limits
+    )
 
 
 @contextmanager

@@ -45,13 +45,13 @@ def children_of(pid: int) -> list[int]:
     return [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
 
 
-def workers_of(process: "subprocess.Popen[str]") -> list[int]:
+def workers_of(process: "subprocess.Popen[Any]") -> list[int]:
     """Return the workers of a server: the children of its only child."""
     [nursery] = children_of(process.pid)
     return children_of(nursery)
 
 
-def memory_of(process: "subprocess.Popen[str]") -> int:
+def memory_of(process: "subprocess.Popen[Any]") -> int:
     """Return the bytes of memory of a server and all its processes; what they share counts once."""
     [nursery] = children_of(process.pid)
     return sum(_status(pid, "smaps_rollup", "Pss") for pid in (process.pid, nursery, *children_of(nursery)))

@@ -17,7 +17,8 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.search.config import SearchConfig
-from dragoman.serving import processes
+from dragoman.serving import attention_process, processes
+from dragoman.serving.interfaces.own_schemas import AttentionAnswer
 from dragoman.serving.lines import LineOptions
 from dragoman.serving.pool import Pool
 from dragoman.serving.request_error import RequestError
@@ -30,6 +31,7 @@ from tests.support.small_translator import WORDS, model_config, tokenizer, write
 HEAD = AlignmentHead(layer=0, head=None, from_input=True)
 LINES = [" ".join(WORDS[number:] + WORDS[:number]) for number in range(len(WORDS))]
 FAST = LineOptions(beam=1)
+SENTENCE, OUTPUT = "the lamp is on", "the door is open"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,47 @@ async def outcomes_of(tasks: list[asyncio.Task[Translation]]) -> tuple[list[Tran
     results = await asyncio.gather(*tasks, return_exceptions=True)
     errors = [each for each in results if isinstance(each, BaseException)]
     return [each for each in results if isinstance(each, Translation)], errors
+
+
+def test_attention_is_computed_by_a_process_that_ends_when_it_is_idle(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_process, "IDLE_SECONDS", 0.3)
+
+    async def check() -> None:
+        async with running_pool(model) as pool:
+            assert pool._current is not None
+            translating = pool.attention(PAIR, SENTENCE, OUTPUT, "json")
+            translation = asyncio.create_task(pool.translate_line(PAIR, LINES[2], FAST))
+            answer = AttentionAnswer.model_validate_json(await translating)
+            assert (answer.text, answer.translation) == (SENTENCE, OUTPUT)
+            weights = answer.weights["encoder_decoder"]
+            assert [len(row) for row in weights[0][0]] == [len(answer.source)] * len(answer.predicted)
+            assert all(sum(row) == pytest.approx(1, abs=0.01) for row in weights[0][0])
+            await translation
+            pid = pool._current.attention._process.pid  # type: ignore[union-attr]
+            await until(lambda: not is_running(pid))
+            assert "<html" in await pool.attention(PAIR, SENTENCE, OUTPUT, "html")
+
+    asyncio.run(check())
+
+
+def test_attention_is_refused_for_long_sentences_and_when_too_many_wait(model: Path) -> None:
+    async def check() -> None:
+        async with running_pool(model) as pool:
+            with pytest.raises(RequestError, match="at most 64") as error:
+                await pool.attention(PAIR, "lamp " * 100, "lamp", "json")
+            assert error.value.status == 400
+            tasks = [asyncio.create_task(pool.attention(PAIR, SENTENCE, OUTPUT, "json")) for _ in range(6)]
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [isinstance(each, str) for each in results] == [True] * 4 + [False] * 2
+            # A sentence that is given up frees its place at once.
+            task = asyncio.create_task(pool.attention(PAIR, SENTENCE, OUTPUT, "json"))
+            await asyncio.sleep(0)
+            task.cancel()
+            assert await pool.attention(PAIR, SENTENCE, OUTPUT, "json")
+
+    asyncio.run(check())
 
 
 def test_results_are_those_of_the_translator(model: Path) -> None:

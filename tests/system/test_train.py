@@ -21,6 +21,7 @@ from dragoman.settings import merge
 from dragoman.training.checkpoint import list_steps
 from dragoman.training.loop import Trainer
 from dragoman.training.stopping import TrainingStopped
+from dragoman.translation.confidence import Confidence
 from dragoman.translation.translator import Translator
 from tests.support.number_words import split_numbers
 from tests.support.runs import TINY_RUN, train_with, write_tsv
@@ -124,6 +125,21 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
         for run in ("whole", "broken")
     ]
     assert events[0] == events[1]
+
+
+def test_better_weights_replace_the_confidence_of_the_former_ones(
+    few_numbers: tuple[str, str], tmp_path: Path, interrupt_after: list[int]
+) -> None:
+    training, validation = few_numbers
+    model = tmp_path / "model"
+    interrupt_after += [20]
+    with pytest.raises(TrainingStopped):
+        train([training], model, validation=validation, settings=TINY_RUN)
+    Confidence(slope=8.0, offset=-4.0, good_chrf=70.0, lines=300).save(model)
+    result = train([training], model, validation=validation, settings=TINY_RUN)
+    assert result.best_step > 20
+    assert not (model / "confidence.json").exists()
+    assert Translator.load(model, device="cpu").confidence is None
 
 
 def test_repeating_the_call_of_a_finished_run_changes_nothing(few_numbers: tuple[str, str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ The page contains the weights as compressed float16 and draws all pictures with 
 from __future__ import annotations
 
 import base64
+import hashlib
 import math
 import zlib
 from collections.abc import Sequence
@@ -64,13 +65,35 @@ def build_page(attention: AttentionData, *, live: bool = False) -> str:
             )
     parts = {
         "title": as_html(attention.text[:80]),
-        "style": _read("style.css"),
-        "d3": f"/*\n{_read('vendor/d3.LICENSE')}*/\n{_read('vendor/d3.min.js')}",
+        **_fixed_parts(live=live),
         "connect": "'self'" if live else "'none'",
         "payload": _payload(attention, live),
-        "script": "\n".join(_read(f"{name}.js") for name in (*(("live",) if live else ()), *SCRIPTS)),
     }
     return fill_template(_read("page.html"), parts)
+
+
+def content_hashes() -> tuple[list[str], list[str]]:
+    """Return the hashes of the scripts and of the styles of a page that is not live, for a content security policy.
+
+    A server whose policy permits no inline scripts permits exactly those of the page by their hashes.
+    """
+    scripts = _fixed_parts(live=False)
+    return [_hash(scripts["d3"]), _hash(scripts["script"])], [_hash(scripts["style"])]
+
+
+def _hash(part: str) -> str:
+    # The template has a line feed on either side of each part.
+    digest = hashlib.sha256(f"\n{part}\n".encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _fixed_parts(*, live: bool) -> dict[str, str]:
+    """Return the styles and scripts, which are the same in every page."""
+    return {
+        "style": _read("style.css"),
+        "d3": f"/*\n{_read('vendor/d3.LICENSE')}*/\n{_read('vendor/d3.min.js')}",
+        "script": "\n".join(_read(f"{name}.js") for name in (*(("live",) if live else ()), *SCRIPTS)),
+    }
 
 
 def _payload(attention: AttentionData, live: bool) -> str:

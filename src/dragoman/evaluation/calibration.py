@@ -53,11 +53,14 @@ class Reliability:
     @property
     def count(self) -> int:
         """Number of outcomes."""
-        return sum(each.count for each in self.bins)
+        return sum(interval.count for interval in self.bins)
 
     def table(self) -> str:
         """Return predicted and observed percentage, and count, of each bin as columns of plain text."""
-        rows = [(f"{100 * each.predicted:.1f}", f"{100 * each.observed:.1f}", f"{each.count:,}") for each in self.bins]
+        rows = [
+            (f"{100 * interval.predicted:.1f}", f"{100 * interval.observed:.1f}", f"{interval.count:,}")
+            for interval in self.bins
+        ]
         return aligned([("predicted %", "observed %", "lines"), *rows], names=0)
 
     def to_json(self) -> dict[str, object]:
@@ -125,13 +128,13 @@ def draw_reliability(results: Mapping[str, Reliability], form: Literal["png", "s
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="calibrated")
     for name, result in results.items():
-        predicted = [each.predicted for each in result.bins]
-        observed = [each.observed for each in result.bins]
+        predicted = [interval.predicted for interval in result.bins]
+        observed = [interval.observed for interval in result.bins]
         [line] = axes.plot(predicted, observed, linewidth=1)
         axes.scatter(
             predicted,
             observed,
-            s=[20 + 180 * each.count / result.count for each in result.bins],
+            s=[20 + 180 * interval.count / result.count for interval in result.bins],
             color=line.get_color(),
             # A dollar sign would begin a formula.
             label=f"{name}: calibration error {100 * result.error:.1f} %".replace("$", r"\$"),

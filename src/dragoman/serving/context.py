@@ -8,6 +8,7 @@ from typing import Protocol
 
 from starlette.requests import Request
 
+from dragoman.serving.attention_requests import AttentionSource
 from dragoman.serving.documents import Documents
 from dragoman.serving.file_store import FileStore
 from dragoman.serving.limits import Limits
@@ -64,6 +65,7 @@ class ServerContext:
 
     Attributes:
         service: translates texts.
+        attention: computes attention.
         access: decides who may use the server.
         limits: the limits.
         data: directory for glossaries.
@@ -73,6 +75,7 @@ class ServerContext:
     """
 
     service: TranslationService
+    attention: AttentionSource
     access: Access
     limits: Limits
     data: Path

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from dragoman.errors import ModelError, UserError
+from dragoman.serving.attention_process import AttentionProcess
 from dragoman.serving.held_models import HoldingSettings
 from dragoman.serving.processes import NurseryProcess, WorkerProcess
 
@@ -31,6 +32,8 @@ class Generation:
         self._workers: set[WorkerProcess] = set()
         self._changed = asyncio.Event()
         self._retired = False
+        self.attention = AttentionProcess(self._fork_for_attention)
+        """Computes the attention of the models."""
         self.restarts = 0
         """Number of workers that ended without being asked."""
 
@@ -44,7 +47,7 @@ class Generation:
         """
         generation = cls(settings, await NurseryProcess.start(settings))
         try:
-            for worker in await asyncio.gather(*(generation._nursery.fork() for _ in range(workers))):
+            for worker in await asyncio.gather(*(generation._nursery.fork("lines") for _ in range(workers))):
                 generation._keepers.append(asyncio.create_task(generation._keep(worker)))
                 generation._workers.add(worker)
         except BaseException as error:
@@ -76,8 +79,8 @@ class Generation:
         self._changed.set()
 
     async def idle(self) -> None:
-        """Wait until no line is in flight."""
-        while any(worker.in_flight for worker in self._workers):
+        """Wait until no line and no attention is in flight."""
+        while self.attention.waiting or any(worker.in_flight for worker in self._workers):
             await asyncio.sleep(IDLE_POLL_SECONDS)
 
     async def close(self) -> None:
@@ -86,9 +89,12 @@ class Generation:
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
-        await asyncio.gather(*(worker.close(kill=True) for worker in self._workers))
+        await asyncio.gather(self.attention.close(), *(worker.close(kill=True) for worker in self._workers))
         self._workers.clear()
         await self._nursery.close()
+
+    async def _fork_for_attention(self) -> WorkerProcess:
+        return await self._nursery.fork("attention")
 
     async def _keep(self, worker: WorkerProcess) -> None:
         """Replace a worker, and its replacements, when they end."""
@@ -108,7 +114,7 @@ class Generation:
                 delay = min(LONGEST_DELAY, max(SHORTEST_DELAY, 2 * delay))
                 nursery = self._nursery
                 try:
-                    worker = await nursery.fork()
+                    worker = await nursery.fork("lines")
                     break
                 except OSError:
                     with suppress(UserError):

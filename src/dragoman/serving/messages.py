@@ -3,13 +3,15 @@
 | from | to | message |
 |---|---|---|
 | server | nursery | {"load": `HoldingSettings`}, answered {"loaded": true} or {"error": `Failure`} |
-| server | nursery | {"fork": true} with the worker's end of a connection, answered {"forked": process id} |
+| server | nursery | {"fork": "lines" or "attention"} with one end of a connection, answered {"forked": process id} |
 | worker | server | {"ready": true} when it can translate, or {"error": `Failure`} before it ends |
 | server | worker | {"translate": `LineRequest`} |
 | server | worker | {"cancel": number of a request}, not answered |
 | server | worker | {"ping": number}, answered {"pong": number} unless a search has not proceeded since the last ping |
 | worker | server | {"id": number of a request, "translation": `Translation`} |
 | worker | server | {"id": number of a request, "refused": `Refusal`} |
+| server | worker for attention | {"attention": `AttentionRequest`} |
+| worker for attention | server | {"id": number of a request, "attention": JSON or HTML} |
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from dragoman.errors import CorpusError, ModelError, SettingsError, StorageError, UserError
+from dragoman.serving.attention_requests import AttentionForm
 from dragoman.serving.frames import FrameError
 from dragoman.serving.lines import LineOptions
 from dragoman.settings import from_mapping
@@ -44,8 +47,27 @@ class LineRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttentionRequest:
+    """A request for the attention of a sentence and its translation.
+
+    Attributes:
+        id: number of the request, which its answer repeats.
+        pair: source language and target language.
+        text: the sentence.
+        translation: its translation.
+        form: what the answer is.
+    """
+
+    id: int
+    pair: tuple[str, str]
+    text: str
+    translation: str
+    form: AttentionForm
+
+
+@dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a line was not translated; see `RequestError`."""
+    """Why a request was not answered; see `RequestError`."""
 
     status: int
     message: str

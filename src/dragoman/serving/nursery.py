@@ -15,10 +15,11 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dragoman.errors import UserError
+from dragoman.serving.attention_worker import compute_attention
 from dragoman.serving.frames import FrameError, decode_message, encode_message
 from dragoman.serving.held_models import HeldModel, HoldingSettings
 from dragoman.serving.messages import Failure, read_part
@@ -31,6 +32,9 @@ MAX_MESSAGE_BYTES = 1 << 17
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Seconds after which workers that have ended are collected, and that workers have to end after the server.
 COLLECT_SECONDS, END_SECONDS = 0.5, 2.0
+
+# What a worker does until its connection is closed.
+Work = Callable[[socket.socket, Sequence[HeldModel]], None]
 
 
 class Nursery:
@@ -68,8 +72,10 @@ class Nursery:
             match decode_message(body), descriptors:
                 case {"load": value}, []:
                     self._load(read_part(HoldingSettings, value))
-                case {"fork": True}, [descriptor]:
-                    self._fork(socket.socket(fileno=descriptor))
+                case {"fork": "lines"}, [descriptor]:
+                    self._fork(socket.socket(fileno=descriptor), work)
+                case {"fork": "attention"}, [descriptor]:
+                    self._fork(socket.socket(fileno=descriptor), compute_attention)
                 case _:
                     raise FrameError("a message is of an unknown kind")
 
@@ -84,19 +90,19 @@ class Nursery:
         gc.freeze()
         self._control.send(encode_message({"loaded": True}))
 
-    def _fork(self, connection: socket.socket) -> None:
+    def _fork(self, connection: socket.socket, run: Work) -> None:
         worker = os.fork()
         if worker == 0:
-            self._be_worker(connection)
+            self._be_worker(connection, run)
         connection.close()
         self._workers.add(worker)
         self._control.send(encode_message({"forked": worker}))
 
-    def _be_worker(self, connection: socket.socket) -> None:
+    def _be_worker(self, connection: socket.socket, run: Work) -> None:
         status = 1
         try:
             self._control.close()
-            work(connection, self._models)
+            run(connection, self._models)
             status = 0
         except BaseException as error:
             # The message of an error could contain text of a request.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dragoman.errors import SettingsError, UserError
 from dragoman.native.engine_selection import PrecisionName
+from dragoman.serving.attention_requests import AttentionForm
 from dragoman.serving.generation import Generation
 from dragoman.serving.held_models import HoldingSettings, ModelSource
 from dragoman.serving.lines import LineOptions, Pair
@@ -65,7 +66,7 @@ def watch_pool(metrics: Metrics, statistics: Callable[[], PoolStatistics]) -> No
 
 
 class Pool:
-    """Worker processes that translate lines; implements `LineTranslator`.
+    """Worker processes that translate lines; implements `LineTranslator` and `AttentionSource`.
 
     A process loads the models once, and the workers are forked from it: they share the memory of the weights of the
     native engine, and a worker that ends is replaced within a second. (Models that need torch are loaded by each
@@ -170,6 +171,11 @@ class Pool:
         # Nothing has run since the worker was seen: it is still there.
         worker = min(generation.workers, key=lambda worker: worker.characters)
         return await worker.translate(pair, line, options)
+
+    async def attention(self, pair: Pair, text: str, translation: str, form: AttentionForm) -> str:
+        """See `AttentionSource`; a process of its own computes it, see `AttentionProcess`."""
+        generation = await self._generation_with_worker()
+        return await generation.attention.attention(pair, text, translation, form)
 
     async def _generation_with_worker(self) -> Generation:
         """Return the current generation when it has a worker.

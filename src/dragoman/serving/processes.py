@@ -9,13 +9,14 @@ import socket
 import sys
 from contextlib import suppress
 from itertools import count
-from typing import Self
+from typing import Literal, Self
 
 from dragoman.errors import ModelError
+from dragoman.serving.attention_requests import AttentionForm
 from dragoman.serving.frames import FrameError, decode_message, encode_frame, encode_message, read_frame
 from dragoman.serving.held_models import HoldingSettings
 from dragoman.serving.lines import LineOptions, Pair
-from dragoman.serving.messages import Failure, LineRequest, Refusal, read_number, read_part
+from dragoman.serving.messages import AttentionRequest, Failure, LineRequest, Refusal, read_number, read_part
 from dragoman.serving.nursery import END_SECONDS, MAX_MESSAGE_BYTES
 from dragoman.serving.request_error import RequestError
 from dragoman.settings import to_mapping
@@ -26,7 +27,7 @@ from dragoman.translation.results import Translation
 PING_SECONDS, STUCK_PINGS = 0.3, 13
 # Seconds that a nursery has to fork a worker, and a worker to load its models if they need torch.
 FORK_SECONDS, WORKER_SECONDS = 3.0, 300.0
-LOST = "the process that translated this text has ended: send the request again"
+LOST = "the process that had this text has ended: send the request again"
 
 
 class NurseryProcess:
@@ -70,8 +71,11 @@ class NurseryProcess:
             raise
         return nursery
 
-    async def fork(self) -> WorkerProcess:
+    async def fork(self, kind: Literal["lines", "attention"]) -> WorkerProcess:
         """Return a new worker, which is ready.
+
+        Args:
+            kind: "lines" for one that translates, "attention" for one that computes attention.
 
         Raises:
             ModelError: if its models cannot be loaded.
@@ -81,7 +85,7 @@ class NurseryProcess:
         try:
             with theirs:
                 async with self._lock, asyncio.timeout(FORK_SECONDS):
-                    socket.send_fds(self._control, [encode_message({"fork": True})], [theirs.fileno()])
+                    socket.send_fds(self._control, [encode_message({"fork": kind})], [theirs.fileno()])
                     pid = read_number((await self._receive()).get("forked"))
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except FrameError as error:
@@ -120,7 +124,7 @@ class NurseryProcess:
 
 
 class WorkerProcess:
-    """A worker; see `worker`.
+    """A worker; see `worker` and `attention_worker`.
 
     Args:
         pid: its process id.
@@ -134,7 +138,7 @@ class WorkerProcess:
         """Characters of the lines in flight."""
         self._reader, self._writer = reader, writer
         self._numbers = count(1)
-        self._waiting: dict[int, asyncio.Future[Translation]] = {}
+        self._waiting: dict[int, asyncio.Future[Translation | str]] = {}
         self._answered = -1
         self._tasks: list[asyncio.Task[None]] = []
         self._ended = asyncio.Event()
@@ -174,15 +178,28 @@ class WorkerProcess:
         """Return the translation of a line; see `LineTranslator.translate_line`."""
         number = next(self._numbers)
         request = LineRequest(id=number, pair=pair, line=line, options=options)
+        # An empty line is work, too.
+        translation = await self._answer(number, {"translate": to_mapping(request)}, len(line) + 1)
+        assert isinstance(translation, Translation)
+        return translation
+
+    async def attention(self, pair: Pair, text: str, translation: str, form: AttentionForm) -> str:
+        """Return the attention of a sentence and its translation; see `AttentionSource`."""
+        number = next(self._numbers)
+        request = AttentionRequest(id=number, pair=pair, text=text, translation=translation, form=form)
+        result = await self._answer(number, {"attention": to_mapping(request)}, len(text) + len(translation))
+        assert isinstance(result, str)
+        return result
+
+    async def _answer(self, number: int, message: dict[str, object], characters: int) -> Translation | str:
+        """Send a request, and return its answer."""
         try:
-            frame = encode_frame({"translate": to_mapping(request)})
+            frame = encode_frame(message)
         except FrameError as error:
             raise RequestError(413, f"the line is too long: {error}") from error
         if not self.alive:
             raise RequestError(503, LOST, retry_after=1)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        # An empty line is work, too.
-        characters = len(line) + 1
         self.characters += characters
         try:
             self._writer.write(frame)
@@ -238,6 +255,10 @@ class WorkerProcess:
                 translation = read_part(Translation, value)
                 if answer is not None and not answer.done():
                     answer.set_result(translation)
+            case {"id": number, "attention": str(result)}:
+                answer = self._waiting.get(read_number(number))
+                if answer is not None and not answer.done():
+                    answer.set_result(result)
             case {"id": number, "refused": value}:
                 answer = self._waiting.get(read_number(number))
                 refusal = read_part(Refusal, value)

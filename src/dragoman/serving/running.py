@@ -20,6 +20,7 @@ from dragoman.errors import StorageError, UserError, reason_of
 from dragoman.interrupts import ENDING
 from dragoman.serving.access import KeyedAccess
 from dragoman.serving.app import ServerApp, build_app
+from dragoman.serving.attention_requests import AttentionSource
 from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
 from dragoman.serving.documents import Documents
@@ -43,7 +44,7 @@ WATCHING_SECONDS = 2.0
 _LOG = logging.getLogger(__name__)
 
 
-class Models(LineTranslator, Protocol):
+class Models(LineTranslator, AttentionSource, Protocol):
     """What translates lines, with a beginning and an end."""
 
     @property
@@ -142,6 +143,7 @@ def run_server(
         files = FileStore(settings.data / "translated-files")
         context = ServerContext(
             service=service,
+            attention=models,
             access=access,
             limits=settings.limits,
             data=settings.data,

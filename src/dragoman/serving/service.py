@@ -9,7 +9,8 @@ from contextlib import aclosing
 
 from dragoman.serving.detection import LanguageDetector
 from dragoman.serving.languages import LanguagePairs, name_of
-from dragoman.serving.lines import LineTranslator
+from dragoman.serving.lines import LineTranslator, Pair
+from dragoman.serving.request_error import RequestError
 from dragoman.serving.text_formats import visible_text
 from dragoman.serving.text_request import TextRequest, first_error
 from dragoman.serving.translated import (
@@ -59,6 +60,17 @@ class TranslationService:
         pairs = LanguagePairs(self._lines.pairs)
         source, _ = await asyncio.to_thread(self._detected_source, text, options, pairs)
         return source
+
+    def direct_pair(self, source: str, target: str) -> Pair:
+        """Return the pair of a model that translates from one language into another by itself.
+
+        Raises:
+            RequestError: with status 400 if the server does not have a language, or no such model.
+        """
+        route = LanguagePairs(self._lines.pairs).route(source, target)
+        if len(route) != 1:
+            raise RequestError(400, f"there is no model that translates from {source} to {target} directly")
+        return route[0]
 
     async def load(self) -> None:
         """Load the model that detects languages (about 2 s, in a thread). Called when the server starts."""

@@ -46,7 +46,10 @@ class TextRequest:
         split = await self._split()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._sentence(piece)) for piece in split.pieces]
+                tasks = [
+                    group.create_task(self._sentence(piece, "" if number else self.options.prefix))
+                    for number, piece in enumerate(split.pieces)
+                ]
         except BaseExceptionGroup as errors:
             raise first_error(errors) from None
         sentences: list[TranslatedSentence] = []
@@ -81,8 +84,13 @@ class TextRequest:
         # Reading markup can take a tenth of a second, in which other requests go on.
         return await asyncio.to_thread(split_text, self.text, self.source, self.options)
 
-    async def _sentence(self, piece: Piece) -> TranslatedSentence:
-        """Translate one sentence; links through a third language are links of both steps put together."""
+    async def _sentence(self, piece: Piece, prefix: str = "") -> TranslatedSentence:
+        """Translate one sentence; links through a third language are links of both steps put together.
+
+        Args:
+            piece: the sentence.
+            prefix: text with which its translation begins.
+        """
         count = 1 + self.options.alternatives
         required = self.options.alignment
         # The whole beam, since outputs of different tokens can have the same text.
@@ -92,12 +100,13 @@ class TextRequest:
             n_best=beam if count > 1 else 1,
             alignment=required or piece.needs_alignment,
             alignment_required=required,
+            prefix=prefix,
             group=self.group,
         )
         guarded: Guarded = ""
         translation: Translation | None = None
         for number, pair in enumerate(self.route):
-            options = last if number == len(self.route) - 1 else replace(last, n_best=1)
+            options = last if number == len(self.route) - 1 else replace(last, n_best=1, prefix="")
             previous = translation
             line = previous.text if previous else piece.source
             translation, did = await translate_guarded(self.lines, pair, line, options)

@@ -53,6 +53,7 @@ class TextOptions:
         alternatives: number of alternatives beside the best translation.
         split_sentences: True to translate the sentences of a line one by one.
         alignment: True to return links between words.
+        prefix: text with which the translation of the first sentence begins.
     """
 
     source: str
@@ -62,6 +63,7 @@ class TextOptions:
     alternatives: int = 0
     split_sentences: bool = True
     alignment: bool = False
+    prefix: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,6 +74,8 @@ def test_parts_come_back() -> None:
         cut=False,
         truncated=True,
         invalid_utf8=False,
+        tokens=2,
+        confidence=0.25,
         alignment=((0, 1), (2, 0)),
     )
     assert read_part(Translation, to_mapping(translation)) == translation

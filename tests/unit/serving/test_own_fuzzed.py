@@ -26,7 +26,13 @@ CHECKS: Any = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-OPERATIONS = {"/v1/translate": "POST", "/v1/translate/stream": "POST", "/v1/detect": "POST", "/v1/languages": "GET"}
+OPERATIONS = {
+    "/v1/translate": "POST",
+    "/v1/translate/stream": "POST",
+    "/v1/attention": "POST",
+    "/v1/detect": "POST",
+    "/v1/languages": "GET",
+}
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +15,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from dragoman.serving.interfaces.own_schemas import AttentionAnswer
 from dragoman.serving.limits import Limits
 from tests.support.serving_page import WordLines, make_app, serving
 
@@ -170,3 +174,46 @@ def test_languages_and_detection(client: TestClient) -> None:
 def test_word_links_are_returned_on_request(client: TestClient) -> None:
     answer = post(client, "/v1/translate", texts=["the old house"], alignment=True, **PAIR)
     assert answer.json()["translations"][0]["sentences"][0]["links"] == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_a_translation_begins_with_the_prefix(client: TestClient) -> None:
+    body = {"texts": ["The museum is closed on Mondays. Good morning."], "alternatives": 2, **PAIR}
+    [answer] = post(client, "/v1/translate", prefix="Montags", **body).json()["translations"]
+    assert answer["text"] == "Montags ist das Museum geschlossen. Guten Morgen."
+    assert post(client, "/v1/translate", prefix="Das", **{**body, "texts": ["a", "b"]}).status_code == 400
+
+
+def test_attention_is_answered_as_numbers_or_as_a_page(client: TestClient) -> None:
+    answer = post(client, "/v1/attention", text="Good morning.", **PAIR)
+    assert answer.status_code == 200
+    values = AttentionAnswer.model_validate(answer.json())
+    assert values.translation == "Guten Morgen."
+    assert len(values.weights["encoder_self"][0][0]) == len(values.source)
+    page = post(client, "/v1/attention", text="Good morning.", translation="Morgen!", format="html", **PAIR)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "Morgen!" in page.text
+    # The policy of this response permits the scripts of the page, and nothing else.
+    policy = page.headers["content-security-policy"]
+    for script in re.findall(
+        r"<(?:script|script type=\"module\"|style)>(.*?)</(?:script|style)>", page.text, re.DOTALL
+    ):
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert "unsafe" not in policy
+    assert "'self'" not in policy
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": "", "translation": "Haus"},
+        {"text": "house", "translation": ""},
+        {"text": "w" * 100},
+        {"text": "opaque"},
+        {"text": "house", "target": "en"},
+        {"text": "house", "target": "fr"},
+    ],
+)
+def test_attention_that_cannot_be_shown_is_refused(client: TestClient, body: dict[str, str]) -> None:
+    answer = post(client, "/v1/attention", **{**PAIR, **body})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]

@@ -37,10 +37,18 @@ def test_pages_are_revalidated_and_their_files_are_kept(client: TestClient) -> N
 
 
 def test_every_answer_has_the_strict_content_security_policy(client: TestClient) -> None:
-    for path in ["/", "/docs", f"{folder(client)}/style.css", "/page/0/page.js"]:
+    for path in ["/docs", f"{folder(client)}/style.css", "/page/0/page.js"]:
         headers = client.get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_permits_the_scripts_of_the_attention_page_by_their_hashes(client: TestClient) -> None:
+    policy = client.get("/").headers["content-security-policy"]
+    assert re.match(
+        r"default-src 'none'; script-src 'self'( 'sha256-[\w+/]{43}='){2}; style-src 'self' 'sha256-", policy
+    )
+    assert "unsafe" not in policy
 
 
 @pytest.mark.parametrize("name", ["index.html", "nothing.js", "..%2F__init__.py", "%2e%2e", "page.js%00", "", "a/b"])

@@ -4,14 +4,15 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import CorpusError, ModelError
-from dragoman.models.description import CONFIDENCE_FILE, load_description, save_description
+from dragoman.models.description import CONFIDENCE_FILE, ModelDescription, load_description, save_description
 from dragoman.models.quantization import quantize_model
 from dragoman.search.config import SamplingConfig
 from dragoman.search.results import Hypothesis
@@ -19,7 +20,7 @@ from dragoman.translation.confidence import GOOD_CHRF, LARGEST_PARAMETER, Confid
 from dragoman.translation.rated_lines import RatedLines
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
-from tests.support.small_translator import copy_translator, write_model
+from tests.support.small_translator import copy_translator, model_config, write_model
 
 FITTED = Confidence(slope=8.0, offset=-4.0, good_chrf=GOOD_CHRF, lines=500)
 TRANSLATION = Translation(
@@ -56,7 +57,7 @@ def test_the_certainty_is_the_geometric_mean_of_the_probabilities_of_the_tokens(
     assert certainty(TRANSLATION) == pytest.approx(math.exp(-0.25))
     assert certainty(replace(TRANSLATION, log_probability=1e-9)) == 1
     for change in ({"truncated": True}, {"copied": 3}, {"invalid_utf8": True}, {"tokens": 0}):
-        changed = replace(TRANSLATION, **change)  # type: ignore[arg-type]
+        changed = replace(TRANSLATION, **change)
         assert certainty(changed) is None
         assert FITTED.of(changed) is None
 
@@ -159,8 +160,34 @@ def test_a_damaged_file_is_an_error_that_names_the_file(model: Path, text: str) 
     assert str(caught.value).isprintable()
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.binary(max_size=1200)
+    | st.fixed_dictionaries(dict.fromkeys(GOOD_VALUES, JSON)).map(lambda values: json.dumps(values).encode())
+)
+@settings(max_examples=300)
+def test_any_file_gives_a_confidence_or_a_clear_error(data: bytes) -> None:
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / CONFIDENCE_FILE).write_bytes(data)
+        old = ModelDescription(architecture="transformer", model=model_config(), trained_length=9, format=1)
+        message, confidence = CONFIDENCE_FILE, None
+        try:
+            confidence = Confidence.load(directory, old)
+        except ModelError as error:
+            message = str(error)
+    assert CONFIDENCE_FILE in message
+    assert confidence is None or 0 <= confidence.at(0.0) <= confidence.at(1.0) <= 1
+
+
 def test_translations_of_a_calibrated_model_have_a_confidence(model: Path) -> None:
-    lines = ["the lamp is on", "", " ".join(["the lamp is on."] * 20), b"the \xff lamp"]
+    lines: list[str | bytes] = ["the lamp is on", "", " ".join(["the lamp is on."] * 20), b"the \xff lamp"]
     plain = Translator.load(model, engine="torch").translate(lines)
     assert {translation.confidence for translation in plain} == {None}
     FITTED.save(model)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from dragoman.serving.context import ServerContext
+from dragoman.serving.context import Access, ServerContext
 from dragoman.serving.interfaces.own_openapi import describe
 from dragoman.serving.interfaces.own_schemas import (
     DetectAnswer,
@@ -79,19 +80,21 @@ class _Interface:
 
     async def translate(self, request: Request) -> Response:
         """Answer POST /v1/translate."""
-        body = await _read_body(request, TranslateRequest)
+        body = await read_body(request, TranslateRequest)
         limits = self._context.limits
         if len(body.texts) > limits.texts:
             raise RequestError(400, f"texts: there are {len(body.texts)} texts; a request may have {limits.texts}")
-        self._admit(request, sum(map(len, body.texts)))
-        options = self._options(body)
+        admit(self._context.access, request, sum(map(len, body.texts)) + len(body.prefix))
+        if body.prefix and len(body.texts) > 1:
+            raise RequestError(400, "prefix: give one text, with whose translation it begins")
+        options = replace(self._options(body), prefix=body.prefix)
         texts = await self._context.service.translate(body.texts, options)
         return _json(TranslateAnswer(translations=[text_answer(text) for text in texts]))
 
     async def stream(self, request: Request) -> Response:
         """Answer POST /v1/translate/stream with server-sent events: `sentence` for each sentence, then `text`."""
-        body = await _read_body(request, StreamRequest)
-        self._admit(request, len(body.text))
+        body = await read_body(request, StreamRequest)
+        admit(self._context.access, request, len(body.text))
         events = _events(self._context.service.stream(body.text, self._options(body)))
         # The first event is awaited here, so that a language that is not supported has a status of its own.
         try:
@@ -103,14 +106,14 @@ class _Interface:
 
     async def detect(self, request: Request) -> Response:
         """Answer POST /v1/detect."""
-        body = await _read_body(request, DetectRequest)
-        self._admit(request, len(body.text))
+        body = await read_body(request, DetectRequest)
+        admit(self._context.access, request, len(body.text))
         detections = await self._context.service.detect(body.text)
         return _json(DetectAnswer(detections=[detected_language(detection) for detection in detections]))
 
     async def languages(self, request: Request) -> Response:
         """Answer GET /v1/languages."""
-        self._admit(request, 0)
+        admit(self._context.access, request, 0)
         limits = self._context.limits
         return _json(
             LanguagesAnswer(
@@ -128,10 +131,6 @@ class _Interface:
         """Answer GET /openapi.json."""
         limits = self._context.limits
         return JSONResponse(describe(limits, keys_required=self._context.access.keys_required))
-
-    def _admit(self, request: Request, characters: int) -> None:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        self._context.access.admit(request, key.strip() if scheme.lower() == "bearer" else None, characters)
 
     def _options(self, body: TranslationOptions) -> TextOptions:
         most = self._context.limits.alternatives
@@ -197,7 +196,17 @@ def _event(name: str, answer: Schema) -> str:
     return f"event: {name}\ndata: {answer.model_dump_json(exclude_none=True)}\n\n"
 
 
-async def _read_body(request: Request, schema: type[Body]) -> Body:
+def admit(access: Access, request: Request, characters: int) -> None:
+    """Count a request for its key or address.
+
+    Raises:
+        RequestError: as `Access.admit`.
+    """
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    access.admit(request, key.strip() if scheme.lower() == "bearer" else None, characters)
+
+
+async def read_body(request: Request, schema: type[Body]) -> Body:
     """Return the body of a request.
 
     Raises:

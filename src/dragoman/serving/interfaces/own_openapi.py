@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 from pydantic.json_schema import models_json_schema
 
+from dragoman.serving.attention_process import SECONDS
+from dragoman.serving.attention_worker import MAX_TOKENS
 from dragoman.serving.interfaces.own_schemas import (
+    AttentionAnswer,
+    AttentionRequest,
     DetectAnswer,
     DetectRequest,
     ErrorAnswer,
@@ -27,6 +31,8 @@ _SCHEMAS: tuple[type[Schema], ...] = (
     TranslateRequest,
     StreamRequest,
     DetectRequest,
+    AttentionRequest,
+    AttentionAnswer,
     TranslateAnswer,
     TranslatedTextAnswer,
     Sentence,
@@ -46,6 +52,11 @@ _STREAM = (
     "Server-sent events. Each event sentence has a Sentence as JSON, in the order of the text, as soon as it is "
     "finished; the last event, text, has a TranslatedTextAnswer. If the work fails after the first sentence, the "
     "last event is error, with an ErrorAnswer. A client that closes the connection ends the work."
+)
+
+_ATTENTION = (
+    "The weights, or the page if `format` is html. The languages need a model of their own. One sentence is computed "
+    f"at a time, of at most {MAX_TOKENS} tokens; 503 answers one that takes more than {SECONDS:.0f} seconds."
 )
 
 
@@ -81,6 +92,9 @@ def describe(limits: Limits, *, keys_required: bool) -> Json:
             "/v1/translate/stream": {
                 "post": _post("Translate a text sentence by sentence", "stream", StreamRequest, _events())
             },
+            "/v1/attention": {
+                "post": _post("Show what a model attends to in a sentence", "attention", AttentionRequest, _attention())
+            },
             "/v1/detect": {
                 "post": _post("Detect the language of a text", "detect", DetectRequest, _answer(DetectAnswer))
             },
@@ -107,6 +121,11 @@ def _post(summary: str, name: str, body: type[Schema], answer: Mapping[str, obje
 
 def _answer(schema: type[Schema]) -> Json:
     return {"description": "The answer.", "content": _json_content(schema)}
+
+
+def _attention() -> Json:
+    html: Json = {"text/html": {"schema": {"type": "string"}}}
+    return {"description": _ATTENTION, "content": {**_json_content(AttentionAnswer), **html}}
 
 
 def _events() -> Json:

@@ -32,12 +32,46 @@ class TranslateRequest(TranslationOptions):
     """Texts to translate."""
 
     texts: list[str] = Field(min_length=1, description="The texts.")
+    prefix: str = Field(
+        "",
+        max_length=2000,
+        description="Text with which the translation of the first sentence begins; for a single text. Alternatives "
+        "begin with it, too.",
+    )
 
 
 class StreamRequest(TranslationOptions):
     """A text to translate sentence by sentence."""
 
     text: str = Field(description="The text.")
+
+
+class AttentionRequest(Schema):
+    """A sentence whose attention is computed."""
+
+    text: str = Field(description="The sentence.")
+    source: LanguageCode = Field(description='Code of the source language, or "auto" to detect it.')
+    target: LanguageCode = Field(description="Code of the target language.")
+    translation: str | None = Field(None, description="The translation. Defaults to that of the model.")
+    format: Literal["json", "html"] = Field(
+        "json", description='"json" for the weights, "html" for a page that shows them, and needs no network.'
+    )
+
+
+class AttentionAnswer(Schema):
+    """Attention weights of all heads while the model reads a sentence and writes its translation."""
+
+    text: str
+    translation: str
+    source: list[str] = Field(description="Tokens that the encoder reads; empty for a model without an encoder.")
+    target: list[str] = Field(description="Tokens that the decoder reads.")
+    predicted: list[str] = Field(description="Tokens that the decoder predicts, one for each of `target`.")
+    log_probability: float | None = Field(description="Natural logarithm of the probability of the translation.")
+    right_to_left: bool = Field(description="Whether the model writes the translation from its end.")
+    weights: dict[Literal["encoder_self", "decoder_self", "encoder_decoder"], list[list[list[list[float]]]]] = Field(
+        description="Weights [layer][head][query][key] of each kind of attention that the model has. Queries and keys "
+        "are `source` for encoder_self, `target` for decoder_self; `predicted` and `source` for encoder_decoder."
+    )
 
 
 class DetectRequest(Schema):

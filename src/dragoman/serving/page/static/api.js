@@ -35,6 +35,10 @@ export const languages = async () => (await send("v1/languages")).json();
 /** Return the translations of texts. */
 export const translate = async (body, signal) => (await (await send("v1/translate", body, signal)).json()).translations;
 
+/** Return the attention page of a sentence as HTML. */
+export const attention = async (body, signal) =>
+  (await send("v1/attention", { ...body, format: "html" }, signal)).text();
+
 /** Yield [name, data] for each server-sent event of the translation of a text. */
 export async function* stream(body, signal) {
   const answer = await send("v1/translate/stream", body, signal);

@@ -13,6 +13,9 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** Return a message of the server as a sentence begins. */
+export const capitalized = (message) => message.charAt(0).toUpperCase() + message.slice(1);
+
 /** Read a value that this page stored, or `otherwise` if there is none that can be read. */
 export function stored(name, otherwise) {
   try {

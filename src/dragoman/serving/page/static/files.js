@@ -1,6 +1,6 @@
 // Text files: read, translated in parts, and given back.
 
-import { byId, element } from "./elements.js";
+import { byId, capitalized, element } from "./elements.js";
 
 // Characters of one request: progress is visible, and others are not kept waiting.
 const PART = 4000;
@@ -34,10 +34,11 @@ export async function translateFile(file, target, most, translate) {
   byId("files-list").prepend(row);
   const abort = new AbortController();
   cancel.addEventListener("click", () => abort.abort());
-  const end = (message) => {
+  const end = (message, failed = true) => {
     bar.remove();
     cancel.remove();
-    state.textContent = message;
+    state.textContent = capitalized(message);
+    state.className = failed ? "flags" : "soft";
     byId("status").textContent = `${file.name}: ${message}`;
   };
   try {
@@ -50,7 +51,7 @@ export async function translateFile(file, target, most, translate) {
       bar.value = done.length / list.length;
     }
     const address = URL.createObjectURL(new Blob(done, { type: "text/plain;charset=utf-8" }));
-    end("Done.");
+    end("Done.", false);
     row.append(element("a", { href: address, download: nameFor(file.name, target), className: "strong" }, "Download"));
   } catch (error) {
     if (error instanceof TypeError && !abort.signal.aborted) end("This is not a text file in UTF-8.");

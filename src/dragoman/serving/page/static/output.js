@@ -51,6 +51,7 @@ export class Output {
     this.sentences = [];
     this.after = "";
     this.whole = null;
+    this.through = null;
     this.container.replaceChildren();
   }
 
@@ -81,6 +82,7 @@ export class Output {
   }
 
   finish(answer) {
+    this.through = answer.through;
     this.after = answer.after;
     while (this.container.children.length > this.sentences.length) this.container.lastChild.remove();
     if (!answer.sentences.length && answer.text) {
@@ -96,10 +98,32 @@ export class Output {
     this.container.children[index].replaceWith(this.render(index));
   }
 
-  select(index) {
+  sentenceAt(index) {
+    return this.container.querySelector(`.sentence[data-index="${index}"]`);
+  }
+
+  /** Mark a sentence from a word on, or none for -1. */
+  select(index, word = 0) {
     for (const shown of this.container.querySelectorAll(".sentence")) {
-      shown.setAttribute("aria-expanded", String(Number(shown.dataset.index) === index));
+      const selected = Number(shown.dataset.index) === index;
+      shown.setAttribute("aria-expanded", String(selected));
+      for (const each of shown.querySelectorAll(".word")) each.classList.toggle("kept", selected && each.word < word);
     }
+  }
+
+  /** Return the number of the word of a sentence that the arrow keys have reached; 0 at first. */
+  wordAt(shown) {
+    return shown.querySelector(".word.at")?.word ?? 0;
+  }
+
+  /** Move to another word of a sentence, and return that word. */
+  moveWord(shown, step) {
+    const words = [...shown.querySelectorAll(".word")];
+    const marked = shown.querySelector(".word.at");
+    const next = words[marked ? Math.min(words.length - 1, Math.max(0, marked.word + step)) : step > 0 ? 0 : words.length - 1];
+    marked?.classList.remove("at");
+    next?.classList.add("at");
+    return next?.textContent ?? "";
   }
 
   render(index) {

@@ -1,11 +1,13 @@
 // The page: text is translated as it is typed.
 
 import * as api from "./api.js";
-import { byId, element, store, stored } from "./elements.js";
+import { AttentionDialog } from "./attention.js";
+import { Choices } from "./choices.js";
+import { byId, capitalized, element, store, stored } from "./elements.js";
 import { translateFile } from "./files.js";
 import { History } from "./history.js";
 import { Links } from "./links.js";
-import { isCalibrated, Output, percentage, remarks } from "./output.js";
+import { Output } from "./output.js";
 
 // Milliseconds without a key after which the text is translated; after which a result is read aloud and kept.
 const PAUSE = 120;
@@ -37,7 +39,7 @@ function nameOf(code) {
 
 function showProblem(message) {
   byId("problem").hidden = !message;
-  byId("problem").textContent = message;
+  byId("problem-text").textContent = capitalized(message);
 }
 
 function report(error) {
@@ -94,7 +96,7 @@ function changed(pause = PAUSE) {
   abort.abort();
   clearTimeout(typing);
   clearTimeout(settling);
-  closeChoices();
+  choices.close();
   links.reset();
   const { characters } = served.limits;
   const { length } = [...text.value];
@@ -103,6 +105,7 @@ function changed(pause = PAUSE) {
   byId("clear").hidden = !length;
   document.body.classList.remove("busy");
   if (!text.value.trim()) {
+    byId("note").textContent = "";
     output.clear();
     if (source.value === "auto") known = null;
     showDirection();
@@ -114,6 +117,8 @@ function changed(pause = PAUSE) {
 
 function finished() {
   byId("copy").disabled = !output.text;
+  // A translation through a third language has two attentions.
+  byId("show-attention").hidden = !output.sentences.length || Boolean(output.through);
   byId("placeholder").hidden = Boolean(output.text);
 }
 
@@ -171,80 +176,44 @@ async function loadLinks(index) {
     // A sentence that was replaced by an alternative has no links.
     return sentence?.translation === shown ? (sentence.links ?? []) : [];
   } catch (error) {
-    report(error);
+    // A model without links between words is not a problem of the reader.
+    if (error.status !== 400) report(error);
     return [];
   }
 }
 
-// Alternatives
+// Alternatives and attention
 
-let selected = -1;
+const choices = new Choices(output, {
+  search: (index, prefix) => again(index, { alternatives: served.limits.alternatives, prefix }),
+  language: () => target.value,
+  report,
+});
 
-async function showChoices(index) {
-  selected = index;
-  output.select(index);
-  const shown = output.sentences[index];
-  byId("choices").hidden = false;
-  byId("choices-source").textContent = shown.source;
-  byId("choices-confidence").hidden = !isCalibrated(shown);
-  byId("choices-confidence").textContent = isCalibrated(shown)
-    ? `Confidence ${percentage(shown)}: the share of good translations among those that the model writes as surely.`
-    : "";
-  byId("choices-flags").hidden = !remarks(shown).length;
-  byId("choices-flags").textContent = remarks(shown).join(" ");
-  byId("choices-list").replaceChildren(element("li", { className: "soft" }, "Searching…"));
-  byId("choices-title").focus({ preventScroll: true });
-  try {
-    const sentence = await again(index, { alternatives: served.limits.alternatives });
-    if (selected !== index || byId("choices").hidden) return;
-    const best = { text: sentence.translation, score: sentence.score };
-    byId("choices-list").replaceChildren(...[best, ...sentence.alternatives].map((each) => choice(index, each)));
-    byId("choices").scrollIntoView({ block: "nearest" });
-  } catch (error) {
-    closeChoices();
-    report(error);
-  }
-}
+const attention = new AttentionDialog(output, (index, signal) => {
+  const { source: sentence, translation } = output.sentences[index];
+  return api.attention({ text: sentence, translation, ...request() }, signal);
+});
 
-function choice(index, alternative) {
-  const current = output.sentences[index].translation === alternative.text;
-  const button = element(
-    "button",
-    { type: "button", className: "choice", "aria-pressed": String(current) },
-    element("span", { dir: "auto", lang: target.value }, alternative.text),
-    element("span", { className: "score" }, `score ${alternative.score.toFixed(2).replace("-", "−")}`),
-  );
-  button.addEventListener("click", () => {
-    output.choose(index, alternative);
-    closeChoices();
-    byId("output").querySelector(`.sentence[data-index="${index}"]`).focus();
-    byId("status").textContent = `Replaced by: ${alternative.text}`;
-  });
-  return element("li", {}, button);
-}
-
-function closeChoices() {
-  byId("choices").hidden = true;
-  selected = -1;
-  output.select(-1);
-}
-
-function pick(event) {
+function pick(event, word) {
   const shown = event.target.closest(".sentence");
   if (!shown || document.body.classList.contains("busy") || !getSelection().isCollapsed) return;
   event.preventDefault();
-  showChoices(Number(shown.dataset.index));
+  choices.show(Number(shown.dataset.index), word);
 }
 
-byId("output").addEventListener("click", pick);
+byId("output").addEventListener("click", (event) => pick(event, event.target.closest(".word")?.word ?? 0));
 byId("output").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" || event.key === " ") pick(event);
+  const shown = event.target.closest(".sentence");
+  if (!shown) return;
+  if (event.key === "Enter" || event.key === " ") pick(event, output.wordAt(shown));
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step) {
+    event.preventDefault();
+    byId("status").textContent = output.moveWord(shown, step);
+  }
 });
-byId("choices-close").addEventListener("click", () => {
-  const index = selected;
-  closeChoices();
-  byId("output").querySelector(`.sentence[data-index="${index}"]`)?.focus();
-});
+byId("show-attention").addEventListener("click", () => attention.show(Math.max(0, choices.selected)));
 
 // Copying
 
@@ -332,6 +301,11 @@ byId("key-form").addEventListener("submit", (event) => {
   api.useKey(byId("key").value);
   start();
 });
+byId("retry").addEventListener("click", () => {
+  text.focus();
+  if (served.languages.length) changed(0);
+  else start();
+});
 byId("clear").addEventListener("click", () => {
   text.value = "";
   changed();
@@ -347,7 +321,7 @@ for (const select of [source, target]) {
   });
 }
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && selected >= 0) byId("choices-close").click();
+  if (event.key === "Escape" && choices.open && !event.target.closest("dialog")) choices.leave();
   if (event.altKey && event.code === "KeyS") {
     event.preventDefault();
     swap();
