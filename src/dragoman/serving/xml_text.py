@@ -85,7 +85,7 @@ def _separating(tokens: Sequence[XmlToken], tags: TagOptions) -> list[bool]:
     """Return whether each token separates texts."""
     with_text = _elements_with_text(tokens)
     separating = []
-    # Of each open element, whether it separates texts, and whether what is inside it is inside a text.
+    # For every open element: whether it separates texts, and whether its content is inside a text.
     stack = [(False, -1 in with_text)]
     for index, token in enumerate(tokens):
         separates = token.kind == "cdata"
