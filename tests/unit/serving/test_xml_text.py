@@ -18,8 +18,8 @@ _NAMES = st.sampled_from(["a", "b", "par", "x", "w:t", "é", "A.b-c"])
 _ATTRIBUTES = st.sampled_from(["", ' id="1"', " a='>'", ' b = ">&lt;\'" ', ' c="\n"', ' xml:lang="en" d=\'"\''])
 _LEAVES = st.sampled_from(
     [
-        *("Hello. ", "world", " ", "\n  ", "\r\n", "これは。", "!", "(", "\xa0", "😀", "]]", ">", '"'),
-        *("&amp;", "&lt;", "&#65;", "&#x1F600;", "&quot;"),
+        *("Hello. ", "world", " ", "\n  ", "\r\n", "これは。", "!", "(", "\xa0", "😀", "]]", '"'),
+        *("&amp;", "&lt;", "&#65;", "&#x1F600;", "&quot;", "&gt;"),
         *("<!-- a <b> -->", "<?p a > b?>", "<![CDATA[One <b> & two. ]]>", "<![CDATA[]]>"),
     ]
 )
