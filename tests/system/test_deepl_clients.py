@@ -165,9 +165,13 @@ def test_what_is_not_built(client: deepl.DeepLClient, url: str) -> None:
         with pytest.raises(deepl.DeepLException, match="does not have this part of the interface") as error:
             call()
         assert error.value.http_status_code == 404
-    for target, formality, tags in (("FR", None, None), ("DE", "more", None), ("DE", None, "xml")):
+    for target, formality in (("FR", None), ("DE", "more")):
         with pytest.raises(deepl.DeepLException, match="not supported") as error:
-            client.translate_text("a", target_lang=target, formality=formality, tag_handling=tags)
+            client.translate_text("a", target_lang=target, formality=formality)
+        assert error.value.http_status_code == 400
+    for parameters in ({"style_rule": "a"}, {"custom_instructions": ["a"]}, {"translation_memory": "a"}):
+        with pytest.raises(deepl.DeepLException, match="is not supported by this server") as error:
+            client.translate_text("a", source_lang="EN", target_lang="DE", **parameters)
         assert error.value.http_status_code == 400
     with pytest.raises(deepl.AuthorizationException):
         deepl.DeepLClient("other", server_url=url).get_usage()

@@ -145,6 +145,8 @@ def test_requests_that_cannot_be_answered(model: Path, tmp_path: Path) -> None:
                 await pool.translate_line(pair, line, options)
             found.append(refused.value.status)
         assert (await pool.translate_line(backward, "lamp", FAST)).segments == 1
+        optional = LineOptions(alignment=True, alignment_required=False)
+        assert (await pool.translate_line(backward, "lamp", optional)).alignment is None
         assert pool.statistics().in_flight == pool.statistics().characters == pool.statistics().restarts == 0
         await pool.close()
         with pytest.raises(RequestError) as refused:

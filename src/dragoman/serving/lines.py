@@ -23,6 +23,7 @@ class LineOptions:
         beam: width of the beam; 1 is greedy search.
         n_best: number of outputs, at most `beam`.
         alignment: True to return links between words.
+        alignment_required: True to fail if the model has no links, rather than to return none.
         prefix: text with which the translation begins.
         group: number of the request to which the line belongs: requests share the engine equally.
     """
@@ -30,6 +31,7 @@ class LineOptions:
     beam: int = 5
     n_best: int = 1
     alignment: bool = False
+    alignment_required: bool = True
     prefix: str = ""
     group: int = 0
 

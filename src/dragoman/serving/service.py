@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from dragoman.serving.detection import LanguageDetector
-from dragoman.serving.html_text import visible_text
 from dragoman.serving.languages import LanguagePairs, name_of
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.request_error import RequestError
+from dragoman.serving.text_formats import visible_text
 from dragoman.serving.text_request import TextRequest, first_error
 from dragoman.serving.translated import (
     AUTO,
@@ -98,8 +98,8 @@ class TranslationService:
         cancelled, all of its sentences are given up.
 
         Raises:
-            RequestError: with status 400 for a language, or a pair of languages, that the server does not have; and as
-                `LineTranslator.translate_line`.
+            RequestError: with status 400 for a language, or a pair of languages, that the server does not have, or XML
+                that is not well-formed; and as `LineTranslator.translate_line`.
         """
         requests = await self._requests(texts, options)
         try:
@@ -152,6 +152,5 @@ class TranslationService:
         pairs.route(options.target, options.target)
         targets = pairs.matching(options.target)
         codes = [code for code in pairs.codes if code == targets[0] or set(targets) & set(pairs.targets(code))]
-        visible = visible_text(text) if options.format == "html" else text
-        detection = self._detector.best_of(codes, visible)
+        detection = self._detector.best_of(codes, visible_text(text, options))
         return detection.language, detection

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from dragoman.serving.alternatives import best_combinations
 from dragoman.serving.guard import translate_guarded
-from dragoman.serving.html_text import split_html
 from dragoman.serving.lines import LineOptions, LineTranslator, Pair
-from dragoman.serving.pieces import Piece, SplitText, split_plain_text
+from dragoman.serving.pieces import Piece, SplitText
+from dragoman.serving.text_formats import split_text
 from dragoman.serving.translated import Detection, Guarded, TextOptions, TranslatedSentence, TranslatedText
 from dragoman.translation.results import Translation
 
@@ -87,13 +87,10 @@ class TextRequest:
     async def _split(self) -> SplitText:
         if not self.route or not self.text.strip():
             return SplitText([], self.text)
-        split = split_html if self.options.format == "html" else split_plain_text
-        return await self._computed(
-            partial(split, self.text, self.source, split_sentences=self.options.split_sentences)
-        )
+        return await self._computed(partial(split_text, self.text, self.source, self.options))
 
     async def _computed(self, compute: Callable[[], Result]) -> Result:
-        """Return a result that takes long, such as the parts of a text in HTML, without delaying other requests."""
+        """Return a result that takes long, such as the parts of a text with tags, without delaying other requests."""
         return compute() if len(self.text) <= SHORT_CHARACTERS else await asyncio.to_thread(compute)
 
     async def _sentence(self, piece: Piece, prefix: str = "") -> TranslatedSentence:
@@ -104,11 +101,16 @@ class TextRequest:
             prefix: text with which its translation begins.
         """
         count = 1 + self.options.alternatives
-        alignment = self.options.alignment or piece.needs_alignment
+        required = self.options.alignment
         # The whole beam, since outputs of different tokens can have the same text.
         beam = max(BEAM, count)
         last = LineOptions(
-            beam=beam, n_best=beam if count > 1 else 1, alignment=alignment, prefix=prefix, group=self.group
+            beam=beam,
+            n_best=beam if count > 1 else 1,
+            alignment=required or piece.needs_alignment,
+            alignment_required=required,
+            prefix=prefix,
+            group=self.group,
         )
         guarded: Guarded = ""
         translation: Translation | None = None

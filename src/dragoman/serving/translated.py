@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from dragoman.serving.tag_options import TagOptions
 from dragoman.translation.results import Translation
 
 AUTO = "auto"
-TextFormat = Literal["text", "html"]
+TextFormat = Literal["text", "html", "xml"]
 Guarded = Literal["", "greedy", "source"]
 
 
@@ -47,7 +48,8 @@ class TextOptions:
     Attributes:
         source: code of the source language, or "auto".
         target: code of the target language.
-        format: "text", or "html" to keep the tags.
+        format: "text", or "html" or "xml" to keep the tags.
+        tags: what the tags mean.
         alternatives: number of alternatives beside the best translation.
         split_sentences: True to translate the sentences of a line one by one.
         alignment: True to return links between words.
@@ -57,6 +59,7 @@ class TextOptions:
     source: str
     target: str
     format: TextFormat = "text"
+    tags: TagOptions = field(default_factory=TagOptions)
     alternatives: int = 0
     split_sentences: bool = True
     alignment: bool = False

@@ -108,19 +108,19 @@ class Worker:
         model, options = self._models.get(request.pair), request.options
         if model is None:
             raise RequestError(400, f"{request.pair[0]} to {request.pair[1]} is not supported")
-        if options.alignment and model.head is None:
+        head = model.head if options.alignment else None
+        if options.alignment and options.alignment_required and head is None:
             raise RequestError(
                 400, f"links between words are not available from {request.pair[0]} to {request.pair[1]}"
             )
         config = SearchConfig(beam=options.beam, n_best=options.n_best)
-        head = model.head if options.alignment else None
         begin = partial(model.load().line_steps, request.line, prefix=options.prefix, alignment=head)
         # Alignment takes long, and its first use imports torch: the other lines do not wait for it.
-        steps = await asyncio.to_thread(begin) if options.alignment else begin()
+        steps = await asyncio.to_thread(begin) if head else begin()
         hypotheses: list[list[Hypothesis]] | None = None
         while True:
             advance = partial(_advance, steps, hypotheses)
-            reached = await asyncio.to_thread(advance) if options.alignment else advance()
+            reached = await asyncio.to_thread(advance) if head else advance()
             if isinstance(reached, Translation):
                 return reached
             hypotheses = await self._search(reached, config, request)

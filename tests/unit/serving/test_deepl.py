@@ -93,9 +93,11 @@ def test_texts_in_json_and_forms(client: TestClient) -> None:
         ({"source_lang": "PT"}, "source_lang 'PT' is not supported; supported: DE, EN"),
         ({"formality": "more"}, "formality more is not supported: use prefer_more or default"),
         ({"formality": "rude"}, "formality must be one of default, prefer_more, prefer_less, not 'rude'"),
-        ({"tag_handling": "xml"}, "tag_handling xml is not supported by this server: use html"),
-        ({"tag_handling": "md"}, "tag_handling must be one of html, not 'md'"),
-        ({"tag_handling": "html", "ignore_tags": ["x"]}, "ignore_tags is not supported"),
+        ({"tag_handling": "md"}, "tag_handling must be one of html, xml, not 'md'"),
+        ({"tag_handling": "xml", "text": ["a", "<b>"]}, "Tag handling parsing failed, please check input: mismatched"),
+        ({"tag_handling": "xml", "ignore_tags": "x,<b>"}, "ignore_tags contains '<b>': give names of elements"),
+        ({"splitting_tags": [1]}, "splitting_tags must be a string"),
+        ({"outline_detection": "no"}, "outline_detection must be one of 1, 0, true, false, not 'no'"),
         ({"split_sentences": "2"}, "split_sentences must be one of 1, nonewlines, 0, not '2'"),
         ({"preserve_formatting": "yes"}, "preserve_formatting must be one of 0, 1, false, true, not 'yes'"),
         ({"model_type": "best"}, "model_type must be one of"),
@@ -121,6 +123,22 @@ def test_parameters_without_effect_are_accepted(client: TestClient) -> None:
     }
     assert translated(client.post("/v2/translate", json=REQUEST | accepted)) == ["HELLO", "TWO WORDS"]
     assert translated(client.post("/v2/translate", json=REQUEST | {"tag_handling": "html"})) == ["HELLO", "TWO WORDS"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "expected"),
+    [
+        ("<p>a<x>b</x></p>", {"ignore_tags": "y, x"}, "<p>A<x>b</x></p>"),
+        ("<p>a<x>b</x></p>", {"ignore_tags": ["y", "x"]}, "<p>A<x>b</x></p>"),
+        ("<p>a <x>fail</x> b</p>", {"ignore_tags": "X", "tag_handling": "html"}, "<p>A <x>fail</x> B</p>"),
+        ("<p>a <b>b</b></p>", {"splitting_tags": "b", "outline_detection": "0"}, "<p>A <b>B</b></p>"),
+        ("<p>a</p> <p>b</p>", {"non_splitting_tags": ["p"], "outline_detection": True}, "<p>A</p> <p>B</p>"),
+        ("<p>a</p>", {"ignore_tags": "", "splitting_tags": []}, "<p>A</p>"),
+    ],
+)
+def test_tags(client: TestClient, text: str, parameters: dict[str, Any], expected: str) -> None:
+    request = REQUEST | {"text": text, "tag_handling": "xml"} | parameters
+    assert translated(client.post("/v2/translate", json=request)) == [expected]
 
 
 def test_variants(client: TestClient) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.serving.html_tags import Tag, with_tags
 from dragoman.serving.html_tokens import html_tokens
+from dragoman.serving.inline_tags import Tag, with_tags
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.translation.results import Translation
 from tests.support.serving_texts import FunctionLines, identity_lines, translated, translation_of, upper_lines
@@ -98,7 +98,7 @@ def test_tags_are_kept(html: str) -> None:
         ("caf&eacute; au", "CAFÉ AU"),
         ("<title>a <b></title>", "<title>A &lt;B&gt;</title>"),
         ('<a title="x > y" href=z>w</a>', '<a title="x > y" href=z>W</a>'),
-        ("a <!-- c --> b", "A <!-- c -->B"),
+        ("a <!-- c --> b", "A <!-- c --> B"),
         ("</b>a</i></p>", "</b>A</i></p>"),
         ("1 < 2 b", "1 &lt; 2 B"),
     ],

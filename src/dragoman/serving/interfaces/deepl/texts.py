@@ -12,6 +12,7 @@ from dragoman.serving.glossaries import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.languages import find_source, find_target, source_languages, target_languages
+from dragoman.serving.interfaces.deepl.tags import tag_options, text_format
 from dragoman.serving.parameters import Parameters
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.service import TextOptions
@@ -71,7 +72,6 @@ class Texts:
         if len(texts) > context.limits.texts:
             raise RequestError(413, f"a request may have at most {context.limits.texts:,} texts, not {len(texts):,}")
         options = text_options(context, parameters)
-        _check_tags(parameters)
         model = parameters.optional_text("model_type") and parameters.choice("model_type", *_MODELS)
         parameters.boolean("show_billed_characters")
         await check_glossary(context, self._store, call)
@@ -119,20 +119,10 @@ def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
         if any(parameters.texts(name)):
             raise RequestError(400, f"the parameter {name} is not supported by this server")
     parameters.boolean("preserve_formatting")
-    tags = parameters.optional_text("tag_handling")
-    if tags == "xml":
-        raise RequestError(400, "tag_handling xml is not supported by this server: use html")
-    parameters.choice("tag_handling", "html")
     return TextOptions(
         source=find_source(context.service, parameters.optional_text("source_lang")),
         target=find_target(context.service, parameters.text("target_lang")),
-        format="html" if tags else "text",
+        format=text_format(parameters),
+        tags=tag_options(parameters),
         split_sentences=_SPLITTING[parameters.choice("split_sentences", *_SPLITTING)],
     )
-
-
-def _check_tags(parameters: Parameters) -> None:
-    """Without tag_handling, the parameters for tags have no effect, as for DeepL."""
-    ignored = [tag for value in parameters.texts("ignore_tags") for tag in value.split(",") if tag.strip()]
-    if ignored and parameters.optional_text("tag_handling"):
-        raise RequestError(400, 'ignore_tags is not supported by this server: mark elements with translate="no"')

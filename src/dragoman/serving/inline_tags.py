@@ -1,4 +1,4 @@
-"""Where inline tags go in the translation of a sentence.
+"""Where the inline tags of HTML and XML go in the translation of a sentence.
 
 With links between words, an element surrounds the words that are linked to its words. Without links, or if elements
 would overlap, each tag goes to the place in proportion to its place in the source, counted in words. The order of the
@@ -12,12 +12,15 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from dragoman.evaluation.alignment import Link
 from dragoman.text.characters import WITHOUT_SPACES
 
 _UNIT = re.compile(rf"{WITHOUT_SPACES.pattern}|(?:(?!{WITHOUT_SPACES.pattern})\S)+")
 
+
+Side = Literal["space", "free", "glued"]
 
 # Placing elements by links takes a time that is quadratic in their number.
 MOST_LINKED_TAGS = 100
@@ -31,13 +34,18 @@ class Tag:
         raw: the tag as it is written.
         kind: kind of its token, see `Token`.
         name: name of the element.
-        void: True if the element has no content.
+        void: True if the element has no content, or its content is in `raw`.
+        before: what must stand before a tag without content: "space", or "free" for anything but a letter or digit;
+            "glued" if nothing must.
+        after: likewise, after it.
     """
 
     raw: str
     kind: str
     name: str
     void: bool
+    before: Side = "glued"
+    after: Side = "glued"
 
 
 @dataclass
@@ -51,7 +59,7 @@ class _Element:
 
 
 def with_tags(source: str, tags: Sequence[tuple[int, Tag]], translation: str, links: Sequence[Link] | None) -> str:
-    """Return a translation as HTML, with the tags of its source.
+    """Return a translation as HTML or XML, with the tags of its source.
 
     Args:
         source: the sentence without tags.
@@ -60,12 +68,36 @@ def with_tags(source: str, tags: Sequence[tuple[int, Tag]], translation: str, li
         links: links between words, separated by spaces; None to place the tags in proportion.
     """
     places = _places(source, tags, translation, links)
-    parts = []
+    parts: list[str] = []
+    last = ""
     position = 0
+    # What the last tag without content requires of what follows.
+    side: Side = "glued"
+
+    def write(text: str) -> None:
+        nonlocal last
+        if text:
+            parts.append(f" {text}" if _lacks_space(side, text[0]) else text)
+            last = text[-1]
+
     for place, index in places:
-        parts += [html.escape(translation[position:place], quote=False), tags[index][1].raw]
+        tag = tags[index][1]
+        if position < place:
+            write(html.escape(translation[position:place], quote=False))
+            side = "glued"
         position = place
-    return "".join([*parts, html.escape(translation[position:], quote=False)])
+        if tag.kind == "end":
+            parts.append(tag.raw)
+            continue
+        side = "space" if last and _lacks_space(tag.before, last) else side
+        write(tag.raw)
+        side = tag.after
+    write(html.escape(translation[position:], quote=False))
+    return "".join(parts)
+
+
+def _lacks_space(side: Side, neighbour: str) -> bool:
+    return not neighbour.isspace() if side == "space" else side == "free" and neighbour.isalnum()
 
 
 def _places(
