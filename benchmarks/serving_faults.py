@@ -82,7 +82,7 @@ async def crowd(clients: Clients, texts: Sequence[str], count: int, requests: in
         return [replace(answer, text=numbers[answer.text]) for answer in answers]
 
     answers = await asyncio.gather(*(client(number * len(texts) // count) for number in range(count)))
-    return [answer for each in answers for answer in each]
+    return [answer for part in answers for answer in part]
 
 
 def flood(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
