@@ -73,7 +73,7 @@ def peer(model: Path, exported: Path, setting: tuple[int, int, int]) -> Abstract
 
 def test_lines(corpora: Sequence[str]) -> list[str]:
     """Return the distinct source lines of corpora."""
-    return list(dict.fromkeys(pair.source for pair in read_corpora([parse_corpus(each) for each in corpora])))
+    return list(dict.fromkeys(pair.source for pair in read_corpora([parse_corpus(corpus) for corpus in corpora])))
 
 
 def languages_of(model: Path) -> tuple[str, str]:

@@ -14,8 +14,8 @@ each tenth of the requests. The server stores the requests of the last minute (f
 many requests as two tenths. The texts are beginnings of lines, of one to three words.
 
 `kills`: 16 clients send texts of mixed length, and the worker that has run longest is killed with SIGKILL. Each text is
-a single line, which one worker translates: "failed" are the requests that it held, of those that were in flight when it
-was killed. "Failed, not held" are those that were sent more than 0.1 s after that. "Ready after" is the time from the
+a single line, which one worker translates. The clients cannot see which worker holds a request; one that was sent later
+than the server needs to notice the end of the worker, at most 0.1 s, must not fail. "Ready after" is the time from the
 signal until the worker has been replaced and /ready has answered 200. Each worker runs for more than 10 s before it is
 killed: the replacement of workers that end earlier is delayed on purpose.
 
@@ -82,7 +82,7 @@ async def crowd(clients: Clients, texts: Sequence[str], count: int, requests: in
         return [replace(answer, text=numbers[answer.text]) for answer in answers]
 
     answers = await asyncio.gather(*(client(number * len(texts) // count) for number in range(count)))
-    return [answer for each in answers for answer in each]
+    return [answer for part in answers for answer in part]
 
 
 def flood(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
@@ -222,7 +222,10 @@ def outcome_of(answer: Answer, expected: str, killed: float) -> str:
         case 200:
             return "translated" if answer.translation == expected else "another translation than that of its text"
         case 503:
-            return "failed with 503" if answer.begun <= killed + NOTICED_SECONDS else "failed with 503, not held"
+            if answer.begun <= killed:
+                return "failed with 503, sent before the kill"
+            late = "more" if answer.begun > killed + NOTICED_SECONDS else "less"
+            return f"failed with 503, sent {late} than {NOTICED_SECONDS} s after it"
         case 0:
             return "no answer"
         case status:

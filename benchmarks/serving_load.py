@@ -122,7 +122,7 @@ class Clients:
                 return list(await asyncio.gather(*tasks))
 
         answers = await asyncio.gather(*(client(number) for number in range(clients)))
-        return [answer for each in answers for answer in each]
+        return [answer for part in answers for answer in part]
 
     async def chain(self, parts: Sequence[Sequence[str] | str], in_flight: int) -> list[Answer]:
         """Send requests of one client, each when one before it is answered, some at the same time (closed loop)."""
@@ -137,7 +137,7 @@ class Clients:
                 ]
 
             answers = await asyncio.gather(*(send_all() for _ in range(in_flight)))
-        return [answer for each in answers for answer in each]
+        return [answer for part in answers for answer in part]
 
     async def type_texts(self, texts: Sequence[str], interval: float) -> list[Answer]:
         """Send ever longer beginnings of texts, word by word, at regular times, as someone types."""
