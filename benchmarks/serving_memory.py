@@ -13,7 +13,6 @@ import argparse
 import http.client
 import json
 import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from dragoman import __version__
+from tests.support.serving_program import children_of, served
 
 CLIENTS = 16
 MIB = 1 << 20
@@ -50,13 +52,9 @@ def smaps(pid: int) -> dict[str, int]:
     return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines}
 
 
-def children(pid: int) -> list[int]:
-    return [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
-
-
 def memory(server: int) -> Memory:
-    [nursery] = children(server)
-    workers = children(nursery)
+    [nursery] = children_of(server)
+    workers = children_of(nursery)
     sums = [smaps(pid) for pid in workers]
     others = [smaps(pid) for pid in (server, nursery)]
     return Memory(
@@ -69,16 +67,12 @@ def memory(server: int) -> Memory:
 @contextmanager
 def server(model: str, workers: int) -> Iterator[tuple[int, str]]:
     """Run a server; yield its process id and its address."""
-    with tempfile.TemporaryDirectory() as data:
-        options = ["--port", "0", "--workers", str(workers), "--data", data, "--requests-per-minute", "1000000000"]
-        command = [sys.executable, "-m", "dragoman", "serve", model, *options, "--characters-per-minute", "1000000000"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stdout is not None
-                yield process.pid, process.stdout.readline().split()[0].removeprefix("http://").rstrip("/")
-            finally:
-                process.terminate()
-                process.wait()
+    limits = ("--requests-per-minute", "1000000000", "--characters-per-minute", "1000000000")
+    with (
+        tempfile.TemporaryDirectory() as data,
+        served(model, "--workers", str(workers), "--data", data, *limits) as (process, (host, port)),
+    ):
+        yield process.pid, f"{host}:{port}"
 
 
 def translate(address: str, texts: Sequence[str], languages: tuple[str, str]) -> None:
