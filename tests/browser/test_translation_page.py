@@ -185,7 +185,7 @@ def test_the_attention_page_of_a_sentence_is_one_click_away(open_translator: Ope
     assert "The museum is closed on Mondays." in download.value.path().read_text(encoding="utf-8")
     page.click("#attention-close")
     assert page.locator("#attention").is_hidden()
-    assert page.locator("#attention iframe").count() == 0
+    page.locator("#attention iframe").wait_for(state="detached")
 
 
 def test_attention_that_is_not_available_is_explained(browser: Browser, tmp_path: Path) -> None:

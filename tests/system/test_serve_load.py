@@ -52,9 +52,9 @@ class Load:
     def __init__(self, address: Address, clients: int) -> None:
         self._address = address
         self._ended = False
+        self.count = 0
         self._threads = concurrent.futures.ThreadPoolExecutor(clients)
         self._clients = [self._threads.submit(self._send, number) for number in range(clients)]
-        self.count = 0
 
     def _send(self, first: int) -> list[tuple[str, int, str]]:
         found: list[tuple[str, int, str]] = []

@@ -34,7 +34,7 @@ class Limits:
     body_seconds: float = 10.0
     requests: int = 64
     queue: int = 64
-    requests_per_minute: int = 600
+    requests_per_minute: int = 1200
     characters_per_minute: int = 1_000_000
     alternatives: int = 5
 

@@ -168,7 +168,8 @@ class WorkerProcess:
     @property
     def alive(self) -> bool:
         """False if the worker has ended, or has been given up."""
-        return not self._ended.is_set()
+        # A write can find the connection broken before the reader does; uvloop then raises RuntimeError at the next one.
+        return not self._ended.is_set() and not self._writer.is_closing()
 
     async def wait(self) -> None:
         """Wait until the worker has ended, or has been given up."""
@@ -273,5 +274,6 @@ class WorkerProcess:
             if number - self._answered > STUCK_PINGS:
                 self._give_up(kill=True)
                 return
-            self._writer.write(encode_frame({"ping": number}))
+            if self.alive:
+                self._writer.write(encode_frame({"ping": number}))
             await asyncio.sleep(PING_SECONDS)

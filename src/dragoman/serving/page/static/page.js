@@ -10,7 +10,7 @@ import { Links } from "./links.js";
 import { Output } from "./output.js";
 
 // Milliseconds without a key after which the text is translated; after which a result is read aloud and kept.
-const PAUSE = 120;
+const PAUSE = 50;
 const SETTLED = 1500;
 
 const text = byId("text");
