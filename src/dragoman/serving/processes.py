@@ -168,7 +168,7 @@ class WorkerProcess:
     @property
     def alive(self) -> bool:
         """False if the worker has ended, or has been given up."""
-        # A write can find the connection broken before the reader does; uvloop then raises RuntimeError at the next one.
+        # A write can find the connection broken before the reader does; uvloop then raises RuntimeError at the next.
         return not self._ended.is_set() and not self._writer.is_closing()
 
     async def wait(self) -> None:
