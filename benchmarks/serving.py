@@ -40,7 +40,7 @@ from dragoman import Translator, __version__
 from dragoman.data.readers import parse_corpus, read_corpora
 from dragoman.models.description import load_description
 from dragoman.search.config import SearchConfig
-from dragoman.serving.pieces import split_plain_text
+from dragoman.serving.texts.pieces import split_plain_text
 
 PORT = 5600
 # Clients, and texts a second as a multiple of the peer's capacity.

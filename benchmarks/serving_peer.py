@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from dragoman.serving.pieces import split_plain_text
+from dragoman.serving.texts.pieces import split_plain_text
 
 BEAM = 5
 MAX_LENGTH_OFFSET = 50

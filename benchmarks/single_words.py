@@ -3,8 +3,8 @@
     python benchmarks/single_words.py MODEL --corpus TRAIN.tsv      # the 5,000 most frequent words of the source
     python benchmarks/single_words.py MODEL --words WORDS.txt       # the words of a file, one per line
 
-Each word is translated by beam search, as the server does it (`dragoman.serving.guard`). Printed are the number of
-outputs that the guard rejects, for each reason, what replaced them (the output of greedy search, or the source), and
+Each word is translated by beam search, as the server does it (`dragoman.serving.texts.guard`). Printed are the number
+of outputs that the guard rejects, for each reason, what replaced them (the output of greedy search, or the source), and
 examples. The last line is JSON and begins with the share of words for which the source was copied.
 """
 
@@ -22,10 +22,10 @@ from dragoman import Translator, __version__
 from dragoman.data.readers import parse_corpus, read_pairs
 from dragoman.printing import printable
 from dragoman.search.config import SearchConfig
-from dragoman.serving.guard import Reason, reason_to_reject
 from dragoman.serving.lines import LineOptions, Pair
-from dragoman.serving.service import TextOptions, TranslatedText, TranslationService
-from dragoman.serving.text_request import BEAM
+from dragoman.serving.texts.guard import Reason, reason_to_reject
+from dragoman.serving.texts.service import TextOptions, TranslatedText, TranslationService
+from dragoman.serving.texts.text_request import BEAM
 from dragoman.translation.results import Translation
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.attention_page.kinds import Head
 from dragoman.errors import SettingsError
-from dragoman.serving.attention import MAX_BODY_BYTES, AttentionServer
+from dragoman.serving.attention_server import MAX_BODY_BYTES, AttentionServer
 from tests.support.small_translator import random_translator
 
 if TYPE_CHECKING:

@@ -21,22 +21,22 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.serving.admission import Admission
+from dragoman.serving.access.admission import Admission
+from dragoman.serving.access.body_limits import BodyLimits
+from dragoman.serving.access.bounded_protocol import bounded_protocol
 from dragoman.serving.app import build_app
 from dragoman.serving.attention_requests import AttentionForm, AttentionSource
-from dragoman.serving.body_limits import BodyLimits
-from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import Access, ServerContext
-from dragoman.serving.documents import Documents
-from dragoman.serving.file_store import FileStore
+from dragoman.serving.documents.documents import Documents
+from dragoman.serving.documents.file_store import FileStore
 from dragoman.serving.interfaces import deepl
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.pool import PoolStatistics
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.running import ServerSettings, run_server
-from dragoman.serving.service import TranslationService
+from dragoman.serving.texts.service import TranslationService
+from dragoman.serving.workers.pool import PoolStatistics
 from dragoman.translation.results import Translation
 from tests.support.paths import REPOSITORY
 

@@ -17,7 +17,7 @@ from dragoman.serving.interfaces.deepl import routes
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TranslationService
+from dragoman.serving.texts.service import TranslationService
 from dragoman.translation.results import Translation
 from tests.support.serving_app import behind_limits, make_context
 

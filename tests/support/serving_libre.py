@@ -20,7 +20,7 @@ from dragoman.serving.interfaces import libretranslate
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import (
+from dragoman.serving.texts.service import (
     AUTO,
     Detection,
     Language,

@@ -17,13 +17,13 @@ from starlette.types import ASGIApp
 
 from dragoman.serving import page
 from dragoman.serving.attention_requests import AttentionForm
-from dragoman.serving.attention_worker import attention_of
 from dragoman.serving.context import Usage
-from dragoman.serving.interfaces import own, own_attention
+from dragoman.serving.interfaces import own
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TranslationService
+from dragoman.serving.texts.service import TranslationService
+from dragoman.serving.workers.attention_worker import attention_of
 from dragoman.translation.results import Alternative, Translation
 from tests.support.serving_app import behind_limits, make_context
 from tests.support.small_translator import random_translator
@@ -174,9 +174,7 @@ def make_app(lines: WordLines, data: Path, *, limits: Limits | None = None, key:
     context = make_context(
         TranslationService(lines), OpenAccess(limits, key), limits, data, attention=RandomAttention()
     )
-    return behind_limits(
-        Starlette(routes=[*own.routes(context), *own_attention.routes(context), *page.routes(context)]), limits
-    )
+    return behind_limits(Starlette(routes=[*own.routes(context), *page.routes(context)]), limits)
 
 
 @contextmanager

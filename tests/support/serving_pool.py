@@ -7,8 +7,8 @@ from pathlib import Path
 from time import monotonic
 
 from dragoman.serving.lines import LineOptions
-from dragoman.serving.pool import Pool
-from dragoman.serving.processes import WorkerProcess
+from dragoman.serving.workers.pool import Pool
+from dragoman.serving.workers.processes import WorkerProcess
 
 PAIR = ("en", "de")
 # Takes about a second: a wide beam, and no end before the maximum length.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from dragoman.evaluation.alignment import Link
 from dragoman.serving.lines import LineOptions, Pair
-from dragoman.serving.service import TextOptions, TranslatedText, TranslationService
+from dragoman.serving.texts.service import TextOptions, TranslatedText, TranslationService
 from dragoman.translation.results import Alternative, Translation
 
 

@@ -17,11 +17,11 @@ from dragoman.models.description import ModelDescription
 from dragoman.models.storage import save_model, weights_of
 from dragoman.models.transformer import build_transformer
 from dragoman.search.config import SearchConfig
-from dragoman.serving import attention_process, processes
-from dragoman.serving.interfaces.own_schemas import AttentionAnswer
+from dragoman.serving.interfaces.own.schemas import AttentionAnswer
 from dragoman.serving.lines import LineOptions
-from dragoman.serving.pool import Pool
 from dragoman.serving.request_error import RequestError
+from dragoman.serving.workers import attention_process, processes
+from dragoman.serving.workers.pool import Pool
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 from tests.support.hung_thread import busiest_thread, hung_thread

@@ -50,8 +50,8 @@ def build_page(attention: AttentionData, *, live: bool = False) -> str:
 
     Args:
         attention: the data to show.
-        live: False for a page that needs neither network nor server. True for a page served by `serving.attention`: it
-            may send requests to its own server, to switch several heads off.
+        live: False for a page that needs neither network nor server. True for a page served by
+            `serving.attention_server`: it may send requests to its own server, to switch several heads off.
 
     Raises:
         CorpusError: one of the sides has more than `LONGEST` tokens.

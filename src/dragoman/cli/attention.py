@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.attention_page.statistics import HeadMeasurements
     from dragoman.data.readers import Pair
     from dragoman.representation.text_analyzer import TextAnalyzer
-    from dragoman.serving.attention import Without
+    from dragoman.serving.attention_server import Without
     from dragoman.translation.translator import Translator
 
 
@@ -173,7 +173,7 @@ class Attention:
         print(printable(out))
 
     def _serve(self, without: Without, attention: AttentionMap) -> None:
-        from dragoman.serving.attention import AttentionServer
+        from dragoman.serving.attention_server import AttentionServer
 
         with AttentionServer(without, attention, self.page.port) as server:
             print(f"{server.url}   (press Ctrl-C to stop)", flush=True)

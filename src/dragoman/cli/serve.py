@@ -124,9 +124,9 @@ class Serve:
         check_installed()
         from dragoman.files import user_directory
         from dragoman.serving.interface_routes import interface_routes
-        from dragoman.serving.pool import Pool
         from dragoman.serving.running import ServerSettings, run_server
-        from dragoman.serving.served_models import find_models
+        from dragoman.serving.workers.pool import Pool
+        from dragoman.serving.workers.served_models import find_models
 
         if not self.models:
             raise SettingsError("no model: give at least one model directory")

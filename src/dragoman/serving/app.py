@@ -14,13 +14,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.serving.admission import Admission
-from dragoman.serving.body_limits import BodyLimits
+from dragoman.serving.access.admission import Admission
+from dragoman.serving.access.body_limits import BodyLimits
+from dragoman.serving.access.security import KnownHosts, SecurityHeaders
 from dragoman.serving.error_response import error_response
 from dragoman.serving.limits import Limits
 from dragoman.serving.metrics import Measured, Metrics
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.security import KnownHosts, SecurityHeaders
 
 READY, LIVE, METRICS = "/ready", "/live", "/metrics"
 # Seconds in which the check of /ready must end.

@@ -19,7 +19,7 @@ class AttentionSource(Protocol):
             pair: the languages, for which there is a model.
             text: a sentence.
             translation: its translation.
-            form: "json" for the weights as JSON, see `dragoman.serving.attention_worker`; "html" for the page.
+            form: "json" for the weights as JSON, see `dragoman.serving.workers.attention_worker`; "html" for the page.
 
         Raises:
             RequestError: with status 400 if the sentence is empty or too long, or the model has no attention to show;

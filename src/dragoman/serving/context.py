@@ -9,10 +9,10 @@ from typing import Protocol
 from starlette.requests import Request
 
 from dragoman.serving.attention_requests import AttentionSource
-from dragoman.serving.documents import Documents
-from dragoman.serving.file_store import FileStore
+from dragoman.serving.documents.documents import Documents
+from dragoman.serving.documents.file_store import FileStore
 from dragoman.serving.limits import Limits
-from dragoman.serving.service import TranslationService
+from dragoman.serving.texts.service import TranslationService
 
 
 @dataclass(frozen=True, kw_only=True)

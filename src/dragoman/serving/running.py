@@ -18,21 +18,21 @@ from starlette.routing import BaseRoute
 
 from dragoman.errors import StorageError, UserError, reason_of
 from dragoman.interrupts import ENDING
-from dragoman.serving.access import KeyedAccess
+from dragoman.serving.access.bounded_protocol import bounded_protocol
+from dragoman.serving.access.keyed_access import KeyedAccess
+from dragoman.serving.access.monthly_usage import MonthlyUsage
 from dragoman.serving.app import ServerApp, build_app
 from dragoman.serving.attention_requests import AttentionSource
-from dragoman.serving.bounded_protocol import bounded_protocol
 from dragoman.serving.context import ServerContext
-from dragoman.serving.documents import Documents
-from dragoman.serving.file_store import FileStore
+from dragoman.serving.documents.documents import Documents
+from dragoman.serving.documents.file_store import FileStore
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.model_files import ModelFiles
-from dragoman.serving.monthly_usage import MonthlyUsage
-from dragoman.serving.pool import PoolStatistics, watch_pool
-from dragoman.serving.service import TranslationService
+from dragoman.serving.texts.service import TranslationService
+from dragoman.serving.workers.model_files import ModelFiles
+from dragoman.serving.workers.pool import PoolStatistics, watch_pool
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0

@@ -9,10 +9,10 @@ import pytest
 from starlette.requests import Request
 
 from dragoman.errors import SettingsError, StorageError
-from dragoman.serving.access import KeyedAccess
-from dragoman.serving.keys import read_keys
+from dragoman.serving.access.keyed_access import KeyedAccess
+from dragoman.serving.access.keys import read_keys
+from dragoman.serving.access.monthly_usage import MonthlyUsage
 from dragoman.serving.limits import Limits
-from dragoman.serving.monthly_usage import MonthlyUsage
 from dragoman.serving.request_error import RequestError
 
 OFFICE, HOME = "a-key-of-the-office", "a-key-at-home-1234"

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.serving import attention
-from dragoman.serving.attention import MAX_CONNECTIONS, MAX_HEADER_BYTES, AttentionServer
+from dragoman.serving import attention_server
+from dragoman.serving.attention_server import MAX_CONNECTIONS, MAX_HEADER_BYTES, AttentionServer
 from tests.support.paths import REPOSITORY
 from tests.support.small_language import random_analyzer
 from tests.support.small_translator import random_translator, write_model
@@ -105,7 +105,7 @@ def post(server: AttentionServer, body: bytes, length: int | None = None) -> byt
 def test_silent_and_slow_clients_do_not_delay_others_and_are_disconnected(
     server: AttentionServer, begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "REQUEST_SECONDS", 1)
+    monkeypatch.setattr(attention_server, "REQUEST_SECONDS", 1)
     with connect(server) as silent, connect(server) as dripping:
         silent.sendall(begun)
         assert_responsive(server)
@@ -124,7 +124,7 @@ def test_silent_and_slow_clients_do_not_delay_others_and_are_disconnected(
 
 
 def test_a_missing_body_does_not_delay_others(server: AttentionServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(attention_server, "REQUEST_SECONDS", 0.5)
     with connect(server) as client:
         client.sendall(post(server, b"[", length=1000))
         assert_responsive(server)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from dragoman.serving.access import KeyedAccess
+from dragoman.serving.access.keyed_access import KeyedAccess
+from dragoman.serving.access.monthly_usage import MonthlyUsage
 from dragoman.serving.limits import Limits
-from dragoman.serving.monthly_usage import MonthlyUsage
 from dragoman.serving.request_error import RequestError
 from tests.support.serving_deepl import KEY, OneKey, UpperCase, application
 

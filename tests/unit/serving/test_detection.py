@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from dragoman.serving.detection import LanguageDetector
-from dragoman.serving.service import TextOptions, TranslationService
+from dragoman.serving.texts.detection import LanguageDetector
+from dragoman.serving.texts.service import TextOptions, TranslationService
 from tests.support.serving_texts import identity_lines, upper_lines
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.serving.document_formats import format_of
-from dragoman.serving.documents import Document, DocumentLimits, Documents
-from dragoman.serving.file_store import FileStore
+from dragoman.serving.documents.documents import Document, DocumentLimits, Documents
+from dragoman.serving.documents.file_store import FileStore
+from dragoman.serving.documents.formats import format_of
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TextOptions, TranslationService
+from dragoman.serving.texts.service import TextOptions, TranslationService
 from tests.support.serving_deepl import UpperCase
 
 OPTIONS = TextOptions(source="en", target="de")
@@ -173,7 +173,7 @@ def test_the_oldest_states_are_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
             store.get("me", first.identifier, first.key)
         assert error.value.status == 404
 
-    monkeypatch.setattr("dragoman.serving.documents._FINISHED", 2)
+    monkeypatch.setattr("dragoman.serving.documents.documents._FINISHED", 2)
     asyncio.run(scenario())
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.serving.file_store import FileStore, StoredFile
+from dragoman.serving.documents.file_store import FileStore, StoredFile
+from dragoman.serving.interfaces.libretranslate.suggestions import Suggestion, Suggestions
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.suggestions import Suggestion, Suggestions
 
 
 def make_old(path: Path, seconds: float) -> None:

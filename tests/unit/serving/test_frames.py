@@ -7,9 +7,9 @@ from struct import pack
 import pytest
 
 from dragoman.errors import ModelError, SettingsError
-from dragoman.serving.frames import MAX_FRAME_BYTES, FrameError, encode_frame, read_frame
 from dragoman.serving.lines import LineOptions
-from dragoman.serving.messages import Failure, LineRequest, read_number, read_part
+from dragoman.serving.workers.frames import MAX_FRAME_BYTES, FrameError, encode_frame, read_frame
+from dragoman.serving.workers.messages import Failure, LineRequest, read_number, read_part
 from dragoman.settings import to_mapping
 from dragoman.translation.results import Alternative, Translation
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import StorageError
-from dragoman.serving import glossaries
-from dragoman.serving.glossaries import GlossaryStore
-from dragoman.serving.glossary_entries import MAX_ENTRIES, parse_entries, to_tsv
+from dragoman.serving.glossaries import store as store_module
+from dragoman.serving.glossaries.entries import MAX_ENTRIES, parse_entries, to_tsv
+from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.request_error import RequestError
 
 ENTRIES = (("house", "Haus"), ("dog", "Hund"))
@@ -107,7 +107,7 @@ def test_an_owner_sees_only_its_glossaries(tmp_path: Path) -> None:
 
 
 def test_an_owner_has_a_limited_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glossaries, "MAX_GLOSSARIES", 1)
+    monkeypatch.setattr(store_module, "MAX_GLOSSARIES", 1)
     store = GlossaryStore(tmp_path / "glossaries.sqlite")
     store.create("one", "name", PAIR, ENTRIES)
     store.create("two", "name", PAIR, ENTRIES)
@@ -117,7 +117,7 @@ def test_an_owner_has_a_limited_number(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_file_has_a_limited_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glossaries, "_MAX_PAGES", 20)
+    monkeypatch.setattr(store_module, "_MAX_PAGES", 20)
     store = GlossaryStore(tmp_path / "glossaries.sqlite")
     kept = store.create("one", "name", PAIR, ENTRIES)
     with pytest.raises(RequestError, match="no space") as error:
@@ -144,7 +144,7 @@ def test_several_processes_use_one_file(tmp_path: Path) -> None:
 def test_a_file_in_use_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "glossaries.sqlite"
     store = GlossaryStore(path)
-    monkeypatch.setattr(glossaries, "_BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(store_module, "_BUSY_SECONDS", 0.01)
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     assert store.list("one") == []

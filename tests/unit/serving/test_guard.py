@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.serving.guard import reason_to_reject
 from dragoman.serving.lines import LineOptions, Pair
+from dragoman.serving.texts.guard import reason_to_reject
 from dragoman.translation.results import Translation
 from tests.support.serving_texts import FunctionLines, translated, translation_of
 

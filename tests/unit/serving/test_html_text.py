@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.serving.html_tokens import html_tokens
-from dragoman.serving.inline_tags import Tag, with_tags
 from dragoman.serving.lines import LineOptions, Pair
+from dragoman.serving.texts.markup.html_tokens import html_tokens
+from dragoman.serving.texts.markup.inline_tags import Tag, with_tags
 from dragoman.translation.results import Translation
 from tests.support.serving_texts import FunctionLines, identity_lines, translated, translation_of, upper_lines
 

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dragoman.serving.limits import Limits
-from dragoman.serving.service import TranslationService
+from dragoman.serving.texts.service import TranslationService
 from tests.support.serving_libre import (
     BROKEN,
     ENDLESS,

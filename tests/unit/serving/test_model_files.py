@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.serving.model_files import ModelFiles
+from dragoman.serving.workers.model_files import ModelFiles
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import math
 
-from dragoman.serving.moving_window import MovingWindows
+from dragoman.serving.access.moving_window import MovingWindows
 
 
 class Clock:

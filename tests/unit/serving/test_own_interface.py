@@ -15,7 +15,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from dragoman.serving.interfaces.own_schemas import AttentionAnswer
+from dragoman.serving.interfaces.own.schemas import AttentionAnswer
 from dragoman.serving.limits import Limits
 from tests.support.serving_page import WordLines, make_app, serving
 

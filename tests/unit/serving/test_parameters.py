@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from dragoman.serving.parameters import MAX_FIELDS, Parameters, Upload, read_parameters
+from dragoman.serving.interfaces.parameters import MAX_FIELDS, Parameters, Upload, read_parameters
 from dragoman.serving.request_error import RequestError
 
 JSON = "application/json"

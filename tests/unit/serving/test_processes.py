@@ -12,14 +12,14 @@ import pytest
 from dragoman.errors import ModelError
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import SearchInput
-from dragoman.serving import processes
-from dragoman.serving.frames import FrameError, encode_frame, read_frame
 from dragoman.serving.lines import LineOptions
-from dragoman.serving.messages import read_number
-from dragoman.serving.processes import WorkerProcess
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.sentence_search import Done
-from dragoman.serving.worker import Worker
+from dragoman.serving.workers import processes
+from dragoman.serving.workers.frames import FrameError, encode_frame, read_frame
+from dragoman.serving.workers.messages import read_number
+from dragoman.serving.workers.processes import WorkerProcess
+from dragoman.serving.workers.sentence_search import Done
+from dragoman.serving.workers.worker import Worker
 
 PAIR = ("en", "de")
 TRANSLATION: dict[str, object] = {

@@ -9,7 +9,7 @@ import pytest
 from dragoman.errors import CorpusError
 from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, SearchInput
-from dragoman.serving.sentence_search import BATCH_SENTENCES, BatchedSearch
+from dragoman.serving.workers.sentence_search import BATCH_SENTENCES, BatchedSearch
 
 CONFIG, OTHER = SearchConfig(beam=1), SearchConfig(beam=2)
 Outcome = list[Hypothesis] | Exception
@@ -108,7 +108,7 @@ def test_a_batch_that_takes_too_long_gives_no_sign_of_life(monkeypatch: pytest.M
     _, outcome = submit(search, 1)
     backend.began.get(timeout=10)
     assert list(search.signs()) == [None]
-    monkeypatch.setattr("dragoman.serving.sentence_search.BATCH_SECONDS", -1.0)
+    monkeypatch.setattr("dragoman.serving.workers.sentence_search.BATCH_SECONDS", -1.0)
     assert list(search.signs()) == list(search.signs()) == [0]
     backend.go.set()
     token(outcome)

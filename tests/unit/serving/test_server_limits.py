@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 
 import pytest
 
+from dragoman.serving.access.security import CONTENT_SECURITY_POLICY
 from dragoman.serving.limits import Limits
-from dragoman.serving.security import CONTENT_SECURITY_POLICY
 from tests.support.serving_app import Endpoints, request, serving, wait_until
 
 LIMITS = Limits(body_bytes=100_000, document_bytes=200_000, body_seconds=1.0, request_seconds=2.0, requests=2, queue=3)
@@ -347,7 +347,7 @@ def test_an_upgrade_to_another_protocol_is_ignored(
 
 
 def test_the_number_of_connections_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.serving.bounded_protocol.MAX_CONNECTIONS", 2)
+    monkeypatch.setattr("dragoman.serving.access.bounded_protocol.MAX_CONNECTIONS", 2)
     with serving(LIMITS, Endpoints()) as address:
         accepted = [connected(address) for _ in range(2)]
         with closing(connected(address)) as refused:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.serving.alternatives import best_combinations
-from dragoman.serving.languages import LanguagePairs, name_of, normalized
 from dragoman.serving.lines import LineOptions, LocalLines, Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TextOptions, TranslationService
+from dragoman.serving.texts.alternatives import best_combinations
+from dragoman.serving.texts.languages import LanguagePairs, name_of, normalized
+from dragoman.serving.texts.service import TextOptions, TranslationService
 from dragoman.text.lines import clean_line
 from dragoman.translation.results import Translation
 from tests.support.serving_texts import FunctionLines, identity_lines, translated, translation_of, upper_lines

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TextFormat, TextOptions, TranslatedSentence, TranslatedText, TranslationService
+from dragoman.serving.texts.service import (
+    TextFormat,
+    TextOptions,
+    TranslatedSentence,
+    TranslatedText,
+    TranslationService,
+)
 from dragoman.translation.results import Translation
 from tests.support.serving_page import WordLines
 from tests.support.serving_texts import FunctionLines, identity_lines, translation_of

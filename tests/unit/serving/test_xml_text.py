@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.tag_options import TagOptions
-from dragoman.serving.xml_tokens import XmlToken, xml_tokens
+from dragoman.serving.texts.markup.tag_options import TagOptions
+from dragoman.serving.texts.markup.xml_tokens import XmlToken, xml_tokens
 from dragoman.translation.results import Translation
 from tests.support.serving_texts import FunctionLines, identity_lines, translated, translation_of, upper_lines
 

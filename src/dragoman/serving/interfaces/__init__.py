@@ -1,1 +1,1 @@
-"""The interfaces of the server: one module or package for each."""
+"""The interfaces of the server: one package for each."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from dragoman.serving.parameters import Parameters, read_parameters
+from dragoman.serving.interfaces.parameters import Parameters, read_parameters
 
 _SCHEME = "deepl-auth-key "
 

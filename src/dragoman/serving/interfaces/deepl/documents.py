@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
-from dragoman.serving.document_formats import format_of
-from dragoman.serving.documents import Document
-from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.documents.documents import Document
+from dragoman.serving.documents.formats import format_of
+from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.texts import CharacterCounts, text_options

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dragoman.serving.context import ServerContext
-from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.documents import DocumentEndpoints
 from dragoman.serving.interfaces.deepl.glossaries import Glossaries
 from dragoman.serving.interfaces.deepl.texts import CharacterCounts, Texts

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
-from dragoman.serving.glossaries import Glossary, GlossaryStore
-from dragoman.serving.glossary_entries import parse_entries, to_tsv
+from dragoman.serving.glossaries.entries import parse_entries, to_tsv
+from dragoman.serving.glossaries.store import Glossary, GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import Call, read_call
 from dragoman.serving.interfaces.deepl.languages import find_pair, pairs
 from dragoman.serving.request_error import RequestError

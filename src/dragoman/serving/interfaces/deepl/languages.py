@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.errors import quoted
-from dragoman.serving.languages import name_of
 from dragoman.serving.lines import Pair
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import AUTO, TranslationService
+from dragoman.serving.texts.languages import name_of
+from dragoman.serving.texts.service import AUTO, TranslationService
 
 # A target language that the server has without a variant is listed under these names; one model translates into all.
 _VARIANTS = {

@@ -6,9 +6,9 @@ import re
 from typing import Literal
 
 from dragoman.errors import quoted
-from dragoman.serving.parameters import Parameters
+from dragoman.serving.interfaces.parameters import Parameters
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.tag_options import TagOptions
+from dragoman.serving.texts.markup.tag_options import TagOptions
 
 _NAME = re.compile(r"""[^\s<>/&"'=]+""")
 

@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext, Usage
-from dragoman.serving.glossaries import GlossaryStore
+from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.languages import find_source, find_target, source_languages, target_languages
 from dragoman.serving.interfaces.deepl.tags import tag_options, text_format
-from dragoman.serving.parameters import Parameters
+from dragoman.serving.interfaces.parameters import Parameters
 from dragoman.serving.request_error import RequestError
-from dragoman.serving.service import TextOptions
+from dragoman.serving.texts.service import TextOptions
 
 # What DeepL reports as the limit of a key without one.
 _NO_LIMIT = 1_000_000_000_000

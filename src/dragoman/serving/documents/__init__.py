@@ -1,0 +1,1 @@
+"""Documents that are uploaded, translated, and fetched."""

@@ -1,0 +1,1 @@
+"""Glossaries: their entries, and where they are stored."""

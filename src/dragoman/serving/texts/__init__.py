@@ -1,0 +1,1 @@
+"""Texts as sentences that are translated: splitting, languages, pivoting, the guard."""

@@ -1,0 +1,1 @@
+"""Texts with tags: HTML and XML."""
