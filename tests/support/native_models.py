@@ -75,6 +75,9 @@ def assert_same(hypotheses: list[list[Hypothesis]], expected: list[list[Hypothes
     assert [[each.finished for each in row] for row in hypotheses] == [
         [each.finished for each in row] for row in expected
     ]
+    for row, expected_row in zip(hypotheses, expected, strict=True):
+        for each, expected_each in zip(row, expected_row, strict=True):
+            np.testing.assert_allclose(each.totals, expected_each.totals, rtol=1e-4, atol=1e-4)
     for field in ("log_probability", "score"):
         one, other = ([getattr(each, field) for row in rows for each in row] for rows in (hypotheses, expected))
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

@@ -52,9 +52,9 @@ class TableModel:
         # [R, V, V, V] -> [N, V]
         return self.log_probabilities[state.table, state.before, token], TableState(state.table, token)
 
-    def log_probability(self, row: int, tokens: Sequence[int]) -> float:
-        """Return the log-probability of the tokens followed by EOS."""
-        sequence = [BOS, BOS, *tokens, EOS]
+    def log_probability(self, row: int, tokens: Sequence[int], *, ended: bool = True) -> float:
+        """Return the log-probability of the tokens, followed by EOS if `ended`."""
+        sequence = [BOS, BOS, *tokens, *([EOS] if ended else [])]
         triples = zip(sequence, sequence[1:], sequence[2:], strict=False)
         return sum(float(self.log_probabilities[row, a, b, c]) for a, b, c in triples)
 

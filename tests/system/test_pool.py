@@ -1,6 +1,7 @@
 """Worker processes: what they translate, and what happens when they end, hang, or are replaced."""
 
 import asyncio
+import math
 import os
 import shutil
 import signal
@@ -123,6 +124,20 @@ def test_prefixes_and_alignments(model: Path) -> None:
         *translator.translate([line], search=greedy, prefixes=["the lamp"]),
         *translator.translate([line], search=greedy, alignment=HEAD),
     ]
+
+
+def test_probabilities_of_words(model: Path) -> None:
+    line = " ".join(LINES[:3])
+
+    async def translation() -> Translation:
+        async with running_pool(model, workers=1) as pool:
+            return await pool.translate_line(PAIR, line, replace(FAST, words=True))
+
+    found = asyncio.run(translation())
+    assert found.word_probabilities is not None
+    assert len(found.word_probabilities) == len(found.text.split(" "))
+    # All tokens but the end.
+    assert 1 >= math.prod(found.word_probabilities) >= math.exp(found.log_probability)
 
 
 def test_requests_that_cannot_be_answered(model: Path, tmp_path: Path) -> None:

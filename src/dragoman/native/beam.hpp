@@ -17,7 +17,13 @@ class Beam {
   public:
     // Begin with one hypothesis without tokens. The arguments must outlive this object.
     Beam(const Request& request, const SearchConfig& config, const SpecialTokens& special)
-        : request_(request), config_(config), special_(special), tokens_(1), log_probability_{0.0f}, observed_(1) {}
+        : request_(request),
+          config_(config),
+          special_(special),
+          tokens_(1),
+          totals_(1),
+          log_probability_{0.0f},
+          observed_(1) {}
 
     int hypotheses() const { return int(tokens_.size()); }
     int position() const { return position_; }
@@ -52,6 +58,7 @@ class Beam {
         std::partial_sort(candidates.begin(), candidates.begin() + std::ptrdiff_t(considered), candidates.end(),
                           [](const Candidate& a, const Candidate& b) { return a.log_probability > b.log_probability; });
         std::vector<std::vector<int>> tokens;
+        std::vector<std::vector<float>> totals;
         std::vector<float> log_probability;
         std::vector<int> parents;
         for (size_t i = 0; i < considered; ++i) {
@@ -61,11 +68,14 @@ class Beam {
             } else if (int(tokens.size()) < config_.beam) {
                 tokens.push_back(tokens_[size_t(each.parent)]);
                 tokens.back().push_back(each.token);
+                totals.push_back(totals_[size_t(each.parent)]);
+                totals.back().push_back(each.log_probability);
                 log_probability.push_back(each.log_probability);
                 parents.push_back(each.parent);
             }
         }
         tokens_ = std::move(tokens);
+        totals_ = std::move(totals);
         log_probability_ = std::move(log_probability);
         observed_.resize(tokens_.size());
         ++position_;
@@ -133,9 +143,9 @@ class Beam {
     void finish(const Candidate& candidate) {
         // At the maximum length EOS is forced: the output is unfinished if another token was more probable.
         const bool finished = observed_[size_t(candidate.parent)].best.argmax == special_.eos || !at_limit();
-        Hypothesis hypothesis{tokens_[size_t(candidate.parent)], candidate.log_probability,
-                              candidate.log_probability / length_penalty(position_ + 1, config_.length_penalty),
-                              finished};
+        Hypothesis hypothesis{
+            tokens_[size_t(candidate.parent)], totals_[size_t(candidate.parent)], candidate.log_probability,
+            candidate.log_probability / length_penalty(position_ + 1, config_.length_penalty), finished};
         auto place = finished_.end();
         while (place != finished_.begin() && (place - 1)->score < hypothesis.score) --place;
         finished_.insert(place, std::move(hypothesis));
@@ -146,10 +156,11 @@ class Beam {
     const SearchConfig& config_;
     const SpecialTokens& special_;
     int position_ = 0;
-    std::vector<std::vector<int>> tokens_;  // [hypothesis][position], best first
-    std::vector<float> log_probability_;    // [hypothesis]
-    std::vector<Observed> observed_;        // [hypothesis]
-    std::vector<Hypothesis> finished_;      // at most `beam`, best first
+    std::vector<std::vector<int>> tokens_;    // [hypothesis][position], best first
+    std::vector<std::vector<float>> totals_;  // [hypothesis][position]: see `Hypothesis`
+    std::vector<float> log_probability_;      // [hypothesis]
+    std::vector<Observed> observed_;          // [hypothesis]
+    std::vector<Hypothesis> finished_;        // at most `beam`, best first
 };
 
 }  // namespace dragoman

@@ -16,7 +16,7 @@ namespace dragoman {
 inline py::list as_python(const std::vector<Hypothesis>& hypotheses) {
     py::list list;
     for (const auto& each : hypotheses)
-        list.append(py::make_tuple(each.tokens, each.log_probability, each.score, each.finished));
+        list.append(py::make_tuple(each.tokens, each.totals, each.log_probability, each.score, each.finished));
     return list;
 }
 

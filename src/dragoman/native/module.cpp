@@ -39,11 +39,11 @@ std::unique_ptr<Model> load_model(const py::dict& settings, const py::dict& spec
     });
 }
 
-std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::vector<int>>& sources,
-                                           const std::vector<std::vector<int>>& prefixes,
-                                           const std::vector<int>& minimum, const std::vector<int>& maximum, int beam,
-                                           int n_best, float length_penalty, int64_t batch_sentences,
-                                           int64_t batch_tokens, int threads, int team, const Shortlist* shortlist) {
+std::vector<py::list> search(Model& model, const std::vector<std::vector<int>>& sources,
+                             const std::vector<std::vector<int>>& prefixes, const std::vector<int>& minimum,
+                             const std::vector<int>& maximum, int beam, int n_best, float length_penalty,
+                             int64_t batch_sentences, int64_t batch_tokens, int threads, int team,
+                             const Shortlist* shortlist) {
     const dragoman::SearchConfig config{beam, n_best, length_penalty};
     const BatchLimits limits{batch_sentences, batch_tokens};
     check(config);
@@ -64,10 +64,8 @@ std::vector<std::vector<py::tuple>> search(Model& model, const std::vector<std::
         with_stepper(model, team, queue.cancelled(),
                      [&](auto& stepper) { Worker(stepper, model.special(), shortlist, queue).run(); });
     });
-    std::vector<std::vector<py::tuple>> outputs(count);
-    for (size_t i = 0; i < count; ++i)
-        for (const auto& each : queue.results(i))
-            outputs[i].push_back(py::make_tuple(each.tokens, each.log_probability, each.score, each.finished));
+    std::vector<py::list> outputs;
+    for (size_t i = 0; i < count; ++i) outputs.push_back(as_python(queue.results(i)));
     return outputs;
 }
 

@@ -51,6 +51,7 @@ struct Load {
 
 struct Hypothesis {
     std::vector<int> tokens;
+    std::vector<float> totals;  // log-probability of the tokens up to each of them
     float log_probability, score;
     bool finished;
 };

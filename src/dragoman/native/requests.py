@@ -8,8 +8,8 @@ from dragoman.search.config import SearchConfig
 from dragoman.search.results import Hypothesis, SearchInput
 from dragoman.text.subwords import EOS
 
-# Tokens, log-probability, score, and whether the output is finished.
-EngineHypothesis = tuple[Sequence[int], float, float, bool]
+# Tokens, log-probability of the tokens up to each of them, log-probability, score, and whether the output is finished.
+EngineHypothesis = tuple[Sequence[int], Sequence[float], float, float, bool]
 
 
 class EngineRequest(NamedTuple):
@@ -51,8 +51,10 @@ def hypotheses_of(outputs: Sequence[EngineHypothesis]) -> list[Hypothesis]:
         FloatingPointError: if a log-probability is not finite.
     """
     return [
-        Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, finished=finished)
-        for tokens, log_probability, score, finished in outputs
+        Hypothesis(
+            tokens=tuple(tokens), totals=tuple(totals), log_probability=log_probability, score=score, finished=finished
+        )
+        for tokens, totals, log_probability, score, finished in outputs
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -27,6 +27,7 @@ class Finished:
 
     Attributes:
         tokens: token ids.
+        totals: log-probability of the tokens up to each of them.
         length: number of tokens without EOS.
         log_probability: log-probability of the tokens and EOS.
         score: log-probability normalised by the length penalty; -inf for an unused entry.
@@ -34,6 +35,7 @@ class Finished:
     """
 
     tokens: Int[Tensor, "B K T"]
+    totals: Float[Tensor, "B K T"]
     length: Int[Tensor, "B K"]
     log_probability: Float[Tensor, "B K"]
     score: Float[Tensor, "B K"]
@@ -43,6 +45,7 @@ class Finished:
         """Return the finished hypotheses of these rows."""
         return Finished(
             tokens=self.tokens[rows],
+            totals=self.totals[rows],
             length=self.length[rows],
             log_probability=self.log_probability[rows],
             score=self.score[rows],
@@ -57,6 +60,7 @@ class Finished:
         best_tokens = best[..., None].expand_as(self.tokens)
         return Finished(
             tokens=torch.cat([self.tokens, other.tokens], 1).gather(1, best_tokens),
+            totals=torch.cat([self.totals, other.totals], 1).gather(1, best_tokens),
             length=torch.cat([self.length, other.length], 1).gather(1, best),
             log_probability=torch.cat([self.log_probability, other.log_probability], 1).gather(1, best),
             score=score,
@@ -72,6 +76,7 @@ class Finished:
                 log_probability=float(self.log_probability[row, k]),
                 score=float(self.score[row, k]),
                 finished=bool(self.ended_by_model[row, k]),
+                totals=tuple(self.totals[row, k, : int(self.length[row, k])].tolist()),
             )
             for k in range(count)
         ]
@@ -84,12 +89,14 @@ class BeamState:
     Attributes:
         row: index of each row in the caller's batch.
         tokens: token ids so far; T is the allocated length.
+        totals: log-probability of the tokens up to each of them.
         log_probability: log-probability of the tokens so far; -inf for an unused entry.
         finished: the best finished hypotheses.
     """
 
     row: Int[Tensor, " B"]
     tokens: Int[Tensor, "B K T"]
+    totals: Float[Tensor, "B K T"]
     log_probability: Float[Tensor, "B K"]
     finished: Finished
 
@@ -97,6 +104,7 @@ class BeamState:
     def start(cls, rows: int, beam: int, capacity: int, device: torch.device) -> BeamState:
         """Return the initial state: one empty hypothesis per row, since K equal ones would remain equal."""
         tokens = torch.zeros(rows, beam, capacity, dtype=torch.int64, device=device)
+        totals = torch.zeros(rows, beam, capacity, device=device)
         unused = torch.full((rows, beam), -math.inf, device=device)
         log_probability = unused.clone()
         log_probability[:, 0] = 0.0
@@ -104,22 +112,26 @@ class BeamState:
         return cls(
             row=torch.arange(rows, device=device),
             tokens=tokens,
+            totals=totals,
             log_probability=log_probability,
-            finished=Finished(tokens, zeros, unused, unused, zeros.bool()),
+            finished=Finished(tokens, totals, zeros, unused, unused, zeros.bool()),
         )
 
     def with_capacity(self, capacity: int) -> BeamState:
         """Return the state with memory for `capacity` tokens per hypothesis."""
         padding = (0, capacity - self.tokens.size(2))
         # [B, K, T] -> [B, K, capacity]
-        finished = replace(self.finished, tokens=pad(self.finished.tokens, padding))
-        return replace(self, tokens=pad(self.tokens, padding), finished=finished)
+        finished = replace(
+            self.finished, tokens=pad(self.finished.tokens, padding), totals=pad(self.finished.totals, padding)
+        )
+        return replace(self, tokens=pad(self.tokens, padding), totals=pad(self.totals, padding), finished=finished)
 
     def select(self, rows: Int[Tensor, " N"]) -> BeamState:
         """Return the state of these rows."""
         return BeamState(
             row=self.row[rows],
             tokens=self.tokens[rows],
+            totals=self.totals[rows],
             log_probability=self.log_probability[rows],
             finished=self.finished.select(rows),
         )
@@ -207,7 +219,8 @@ def _advance(
         score = total[:, :K] / length_penalty(position + 1, config.length_penalty)
         finished = finished.merge(
             Finished(
-                tokens=_tokens_of_parents(beams.tokens, parent[:, :K]),
+                tokens=_of_parents(beams.tokens, parent[:, :K]),
+                totals=_of_parents(beams.totals, parent[:, :K]),
                 length=torch.full_like(parent[:, :K], position),
                 log_probability=total[:, :K],
                 score=score.masked_fill(~ends[:, :K], -math.inf),
@@ -217,14 +230,14 @@ def _advance(
     # [B, 2K] -> [B, K]: the best candidates without EOS
     log_probability, best = total.masked_fill(ends, -math.inf).topk(K)
     parent, token = parent.gather(1, best), token.gather(1, best)
-    tokens = _tokens_of_parents(beams.tokens, parent)
-    tokens[:, :, position] = token
-    return BeamState(beams.row, tokens, log_probability, finished), parent
+    tokens, totals = _of_parents(beams.tokens, parent), _of_parents(beams.totals, parent)
+    tokens[:, :, position], totals[:, :, position] = token, log_probability
+    return BeamState(beams.row, tokens, totals, log_probability, finished), parent
 
 
-def _tokens_of_parents(tokens: Int[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Int[Tensor, "B K T"]:
+def _of_parents(values: Shaped[Tensor, "B K T"], parent: Int[Tensor, "B K"]) -> Shaped[Tensor, "B K T"]:
     # [B, K] -> [B, K, T]
-    return tokens.gather(1, parent[..., None].expand_as(tokens))
+    return values.gather(1, parent[..., None].expand_as(values))
 
 
 def _final(beams: BeamState, position: int, limits: Limits, config: SearchConfig) -> Bool[Tensor, " B"]:

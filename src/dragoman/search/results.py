@@ -37,6 +37,8 @@ class Hypothesis:
         score: log_probability / length_penalty(len(tokens) + 1, alpha).
         finished: False if EOS was forced by the maximum length, although the model's most probable next token was
             another one.
+        totals: natural logarithm of the probability of the tokens up to each of them; empty if the search does not
+            record it, as that in two directions.
 
     Raises:
         FloatingPointError: if the log-probability is not finite, as with weights of a diverged run.
@@ -46,6 +48,7 @@ class Hypothesis:
     log_probability: float
     score: float
     finished: bool
+    totals: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         require_finite(self.log_probability)

@@ -166,6 +166,7 @@ def _generate(
     longest = int(limits.maximum.max())
     # Memory for more positions is allocated when it is needed.
     tokens = torch.zeros(N, min(longest + 1, BLOCK), dtype=torch.int64, device=device)
+    totals = torch.zeros(tokens.shape, device=device)
     log_probability = torch.zeros(N, device=device)
     length = torch.zeros(N, dtype=torch.int64, device=device)
     ended_by_model = torch.zeros(N, dtype=torch.bool, device=device)
@@ -175,7 +176,8 @@ def _generate(
     for position in range(longest + 1):
         if position == (capacity := tokens.size(1)):
             # [N, T] -> [N, 2T]
-            tokens = pad(tokens, (0, min(longest + 1 - capacity, capacity)))
+            padding = (0, min(longest + 1 - capacity, capacity))
+            tokens, totals = pad(tokens, padding), pad(totals, padding)
         log_probabilities, state = stepper.step(token, state)
         # [R, V] -> [R, 1, V] -> [R, V]
         allowed = limits.apply(log_probabilities[:, None], position)[:, 0]
@@ -184,6 +186,7 @@ def _generate(
         # [R, V] -> [R, 1] -> [R]; the log-probability of a finished row does not change
         token_log_probability = allowed.gather(1, token[:, None]).squeeze(1)
         log_probability[rows] += token_log_probability.masked_fill(finished[rows], 0.0)
+        totals[rows, position] = log_probability[rows]
         ends = (token == EOS) & ~finished[rows]
         if not ends.any():
             continue
@@ -204,8 +207,14 @@ def _generate(
             log_probability=total,
             score=total / length_penalty(count + 1, alpha),
             finished=by_model,
+            totals=tuple(totals_of_tokens[:count]),
         )
-        for ids, count, total, by_model in zip(
-            tokens.tolist(), length.tolist(), log_probability.tolist(), ended_by_model.tolist(), strict=True
+        for ids, totals_of_tokens, count, total, by_model in zip(
+            tokens.tolist(),
+            totals.tolist(),
+            length.tolist(),
+            log_probability.tolist(),
+            ended_by_model.tolist(),
+            strict=True,
         )
     ]

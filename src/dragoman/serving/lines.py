@@ -25,6 +25,7 @@ class LineOptions:
         alignment: True to return links between words.
         alignment_required: True to fail if the model has no links, rather than to return none.
         prefix: text with which the translation begins.
+        words: True to return the probability of each word, if the search records it.
         group: number of the request to which the line belongs: requests share the engine equally.
     """
 
@@ -33,6 +34,7 @@ class LineOptions:
     alignment: bool = False
     alignment_required: bool = True
     prefix: str = ""
+    words: bool = False
     group: int = 0
 
 

@@ -13,6 +13,7 @@ from dragoman.text.segmenting import Segment, first_words, join
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.results import Alternative, LineProgress, Translation
 from dragoman.translation.splitting import SEGMENTS_AT_ONCE, SplitLine
+from dragoman.translation.word_probabilities import joined_word_probabilities, word_probabilities
 
 # Returns the hypotheses of each input, best first; at least one each.
 Search = Callable[[Sequence[SearchInput]], list[list[Hypothesis]]]
@@ -32,6 +33,7 @@ class _TranslatedSegment:
         truncated: True if the maximum length ended the output.
         tokens: number of target tokens of the best output, the end included; 0 for a copied segment.
         links: alignment links between the words of the segment; () if not requested.
+        words: probability of each word of the best output; () if not requested or copied, None if not known.
     """
 
     source: str
@@ -41,6 +43,7 @@ class _TranslatedSegment:
     truncated: bool = False
     tokens: int = 0
     links: Sequence[Link] = ()
+    words: Sequence[float] | None = ()
 
 
 # Yields the inputs of a search, receives the hypotheses of each, and so on; returns the translation.
@@ -84,6 +87,7 @@ def line_steps(
     tokenizer: Tokenizer,
     align: AlignSegments | None = None,
     on_progress: Callable[[LineProgress], None] | None = None,
+    with_words: bool = False,
 ) -> LineSteps:
     """Return a generator that translates one line, for a caller that searches by itself.
 
@@ -95,6 +99,7 @@ def line_steps(
         tokenizer: the tokenizer of the models.
         align: see `translate_split`.
         on_progress: called before each search.
+        with_words: whether to return the probability of each word.
     """
     segments, prefix = line.segments, line.prefix
     translated: list[_TranslatedSegment] = []
@@ -105,13 +110,15 @@ def line_steps(
         inputs = _inputs(segments, prefix)
         hypotheses = yield inputs
         results = zip(hypotheses, _aligned(inputs, hypotheses, align), strict=True)
-        translated += _translated_segments(segments, results, tokenizer, with_links=align is not None)
+        translated += _translated_segments(
+            segments, results, tokenizer, with_links=align is not None, with_words=with_words
+        )
         done += len(inputs)
         characters += sum(segment.size for segment in segments)
         if done:
             prefix = ()
         segments = [] if line.more is None else list(islice(line.more, SEGMENTS_AT_ONCE))
-    return _joined(line, translated, with_links=align is not None)
+    return _joined(line, translated, with_links=align is not None, with_words=with_words)
 
 
 def _searched(steps: LineSteps, search: Search) -> Translation:
@@ -145,10 +152,11 @@ def _translated_segments(
     tokenizer: Tokenizer,
     *,
     with_links: bool,
+    with_words: bool = False,
 ) -> list[_TranslatedSegment]:
     """Return segments with their outputs; takes one of the results for each segment that is not copied."""
     return [
-        _translated(segment, *next(results), tokenizer, with_source=with_links)
+        _translated(segment, *next(results), tokenizer, with_source=with_links, with_words=with_words)
         if segment.ids
         else _copied(segment, with_links=with_links)
         for segment in segments
@@ -156,7 +164,13 @@ def _translated_segments(
 
 
 def _translated(
-    segment: Segment, outputs: Sequence[Hypothesis], links: Sequence[Link], tokenizer: Tokenizer, *, with_source: bool
+    segment: Segment,
+    outputs: Sequence[Hypothesis],
+    links: Sequence[Link],
+    tokenizer: Tokenizer,
+    *,
+    with_source: bool,
+    with_words: bool,
 ) -> _TranslatedSegment:
     texts = tokenizer.decode_target([output.tokens for output in outputs])
     return _TranslatedSegment(
@@ -169,6 +183,7 @@ def _translated(
         truncated=not outputs[0].finished,
         tokens=len(outputs[0].tokens) + 1,
         links=links,
+        words=word_probabilities(outputs[0], tokenizer) if with_words else (),
     )
 
 
@@ -183,7 +198,9 @@ def _copied(segment: Segment, *, with_links: bool) -> _TranslatedSegment:
     )
 
 
-def _joined(line: SplitLine, segments: Sequence[_TranslatedSegment], *, with_links: bool) -> Translation:
+def _joined(
+    line: SplitLine, segments: Sequence[_TranslatedSegment], *, with_links: bool, with_words: bool = False
+) -> Translation:
     """Return the translation of a line from those of its segments."""
     alternatives = _alternatives(segments)
     best = alternatives[0] if alternatives else Alternative(text="", log_probability=0.0, score=0.0)
@@ -199,6 +216,11 @@ def _joined(line: SplitLine, segments: Sequence[_TranslatedSegment], *, with_lin
         copied=sum(segment.copied for segment in segments),
         too_long=line.too_long,
         tokens=sum(segment.tokens for segment in segments),
+        word_probabilities=joined_word_probabilities(
+            best.text, [(segment.outputs[0].text, segment.words) for segment in segments]
+        )
+        if with_words
+        else None,
         alignment=_links(line.text, best.text, segments) if with_links else None,
     )
 

@@ -37,6 +37,8 @@ class Translation:
         tokens: number of target tokens of the best output, the end of each segment included; 0 for a line without text.
         confidence: probability, 0 to 1, that the best output is good (see `dragoman.translation.confidence`); None if
             it is not known.
+        word_probabilities: probability of each word of the best output, given the source and the words before it, if
+            requested and known, else None. Words are separated by spaces.
         alignment: links (source word, target word) if requested, else None. Words are separated by spaces and counted
             from 0.
 
@@ -60,6 +62,7 @@ class Translation:
     too_long: bool = False
     tokens: int = 0
     confidence: float | None = None
+    word_probabilities: tuple[float, ...] | None = None
     alignment: tuple[Link, ...] | None = None
 
 

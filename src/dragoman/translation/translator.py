@@ -245,7 +245,9 @@ class Translator(PairAnalyzer):
         for translation, line in zip(translations, split, strict=True):
             yield translation if sampling else self._with_confidence(translation, line)
 
-    def line_steps(self, line: str | bytes, *, prefix: str = "", alignment: AlignmentHead | None = None) -> LineSteps:
+    def line_steps(
+        self, line: str | bytes, *, prefix: str = "", alignment: AlignmentHead | None = None, words: bool = False
+    ) -> LineSteps:
         """Return a generator that translates a line, for a program that searches by itself.
 
         The generator yields the inputs of a search, receives the hypotheses of each input, and so on until it returns
@@ -255,6 +257,7 @@ class Translator(PairAnalyzer):
             line: text, or UTF-8 bytes.
             prefix: text with which the translation begins; see `translate`.
             alignment: see `translate`.
+            words: True to return the probability of each word, if the search records it.
 
         Returns:
             The generator.
@@ -277,7 +280,7 @@ class Translator(PairAnalyzer):
         """
         [split] = split_lines([line], [prefix], self.tokenizer, self.max_source_tokens, self.max_line_characters)
         align = None if alignment is None else self._segment_aligner(alignment)
-        return self._steps_with_confidence(line_steps(split, self.tokenizer, align), split)
+        return self._steps_with_confidence(line_steps(split, self.tokenizer, align, with_words=words), split)
 
     def _steps_with_confidence(self, steps: LineSteps, line: SplitLine) -> LineSteps:
         translation = yield from steps

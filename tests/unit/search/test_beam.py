@@ -144,6 +144,11 @@ def test_hypotheses_are_sorted_and_have_the_right_scores() -> None:
         for hypothesis in hypotheses:
             expected = model.log_probability(row, hypothesis.tokens)
             assert math.isclose(hypothesis.log_probability, expected, abs_tol=1e-4)
+            totals = [
+                model.log_probability(row, hypothesis.tokens[: position + 1], ended=False)
+                for position in range(len(hypothesis.tokens))
+            ]
+            assert hypothesis.totals == pytest.approx(totals, abs=1e-4)
             normalised = expected / length_penalty(len(hypothesis.tokens) + 1, 1.0)
             assert math.isclose(hypothesis.score, normalised, abs_tol=1e-4)
 

@@ -64,7 +64,7 @@ def test_an_answer_has_alternatives_scores_and_flags(client: TestClient) -> None
     assert second["sentences"][0]["truncated"] is True
     # What was not asked for, or does not exist yet, is missing.
     assert not {"detection", "through"} & set(first)
-    assert not {"links", "guarded", "confidence"} & set(sentence)
+    assert not {"links", "words", "guarded", "confidence"} & set(sentence)
 
 
 def test_sentences_of_a_calibrated_model_have_a_confidence(client: TestClient) -> None:
@@ -174,6 +174,12 @@ def test_languages_and_detection(client: TestClient) -> None:
 def test_word_links_are_returned_on_request(client: TestClient) -> None:
     answer = post(client, "/v1/translate", texts=["the old house"], alignment=True, **PAIR)
     assert answer.json()["translations"][0]["sentences"][0]["links"] == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_the_probabilities_of_words_are_returned_on_request(client: TestClient) -> None:
+    answer = post(client, "/v1/translate", texts=["the bark"], words=True, **PAIR)
+    [sentence] = answer.json()["translations"][0]["sentences"]
+    assert sentence["words"] == [0.9, 0.05]  # "bark" is uncertain there.
 
 
 def test_a_translation_begins_with_the_prefix(client: TestClient) -> None:

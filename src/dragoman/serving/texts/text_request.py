@@ -110,6 +110,7 @@ class TextRequest:
             alignment=required or piece.needs_alignment,
             alignment_required=required,
             prefix=prefix,
+            words=self.options.words,
             group=self.group,
         )
         guarded: Guarded = ""
@@ -177,8 +178,9 @@ def _put_together(first: Translation, second: Translation) -> Translation:
         alignment=links,
         truncated=first.truncated or second.truncated,
         cut=first.cut or second.cut,
-        # That of the second step holds for texts of people, not for outputs of the first.
+        # Those of the second step hold for texts of people, not for outputs of the first.
         confidence=None,
+        word_probabilities=None,
     )
 
 

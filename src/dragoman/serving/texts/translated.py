@@ -53,6 +53,7 @@ class TextOptions:
         alternatives: number of alternatives beside the best translation.
         split_sentences: True to translate the sentences of a line one by one.
         alignment: True to return links between words.
+        words: True to return the probability of each word, if it is known.
         prefix: text with which the translation of the first sentence begins.
     """
 
@@ -63,6 +64,7 @@ class TextOptions:
     alternatives: int = 0
     split_sentences: bool = True
     alignment: bool = False
+    words: bool = False
     prefix: str = ""
 
 

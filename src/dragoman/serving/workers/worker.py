@@ -114,7 +114,9 @@ class Worker:
                 400, f"links between words are not available from {request.pair[0]} to {request.pair[1]}"
             )
         config = SearchConfig(beam=options.beam, n_best=options.n_best)
-        begin = partial(model.load().line_steps, request.line, prefix=options.prefix, alignment=head)
+        begin = partial(
+            model.load().line_steps, request.line, prefix=options.prefix, alignment=head, words=options.words
+        )
         # Alignment takes long, and its first use imports torch: the other lines do not wait for it.
         steps = await asyncio.to_thread(begin) if head else begin()
         hypotheses: list[list[Hypothesis]] | None = None

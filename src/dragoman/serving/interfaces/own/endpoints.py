@@ -143,6 +143,7 @@ class _Interface:
             alternatives=body.alternatives,
             split_sentences=body.split_sentences,
             alignment=body.alignment,
+            words=body.words,
         )
 
 

@@ -25,6 +25,7 @@ class TranslationOptions(Schema):
     format: Literal["text", "html"] = Field("text", description='"html" keeps the tags of the text.')
     alternatives: int = Field(0, ge=0, description="Number of alternatives beside the best translation.")
     alignment: bool = Field(False, description="Whether to return links between words.")
+    words: bool = Field(False, description="Whether to return the probability of each word.")
     split_sentences: bool = Field(True, description="Whether the sentences of a line are translated one by one.")
 
 
@@ -140,6 +141,12 @@ class Sentence(Schema):
         "that to which it was fitted. Missing if it is not known: `dragoman calibrate` was not run on the model, two "
         "models were used, the output was cut, copied or guarded.",
     )
+    words: list[float] | None = Field(
+        None,
+        description="Probability of each word of the translation, given the source and the words before it, if "
+        "requested. Words are separated by spaces. Missing if it is not known: two models were used, or the source was "
+        "copied.",
+    )
     alternatives: list[SentenceAlternative] = Field(description="Other outputs of the search, best first.")
     truncated: bool = Field(description="Whether the end of the translation may be missing.")
     cut: bool = Field(description="Whether the sentence was too long, and was translated in segments.")
@@ -205,6 +212,7 @@ def sentence_answer(sentence: TranslatedSentence) -> Sentence:
         score=translation.score,
         log_probability=translation.log_probability,
         confidence=translation.confidence,
+        words=None if translation.word_probabilities is None else list(translation.word_probabilities),
         alternatives=[
             SentenceAlternative(text=other.text, score=other.score, log_probability=other.log_probability)
             for other in translation.alternatives[1:]
