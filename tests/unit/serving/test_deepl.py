@@ -88,7 +88,7 @@ def test_texts_in_json_and_forms(client: TestClient) -> None:
         ({"text": ["a", None]}, "text must be a string"),
         ({"target_lang": None}, "the parameter target_lang is missing"),
         ({"target_lang": "FR"}, "target_lang 'FR' is not supported; supported: DE, EN, PT"),
-        ({"target_lang": "DE-AT"}, "target_lang 'DE-AT' is not supported"),
+        ({"target_lang": "NB"}, "target_lang 'NB' is not supported"),
         ({"target_lang": ["DE", "EN"]}, "target_lang must be a string"),
         ({"source_lang": "PT"}, "source_lang 'PT' is not supported; supported: DE, EN"),
         ({"formality": "more"}, "formality more is not supported: use prefer_more or default"),
@@ -142,8 +142,30 @@ def test_tags(client: TestClient, text: str, parameters: dict[str, Any], expecte
 
 
 def test_variants(client: TestClient) -> None:
-    for source, target in [("DE", "EN-US"), ("de", "en-gb"), ("EN", "PT-BR"), ("EN-US", "pt_pt"), ("en", "PT")]:
+    for source, target in [("DE", "EN-US"), ("de", "en-gb"), ("EN", "PT-BR"), ("EN-US", "pt_pt"), ("en", "de-AT")]:
         request = {"text": "a", "source_lang": source, "target_lang": target}
+        assert translated(client.post("/v2/translate", json=request)) == ["A"]
+
+
+def test_languages_that_the_server_has_as_variants_only(tmp_path: Path) -> None:
+    lines = UpperCase()
+    lines.pairs = (("en-GB", "pt-BR"), ("pt-BR", "en-GB"), ("en-GB", "zh"), ("en-GB", "no"))
+    with TestClient(application(tmp_path, lines=lines), headers=HEADERS) as client:
+        for source, target in [("EN", "PT-PT"), ("en-us", "pt"), ("EN", "ZH-HANT"), ("EN", "NB"), ("PT-PT", "EN-US")]:
+            request = {"text": "a", "source_lang": source, "target_lang": target}
+            [translation] = client.post("/v2/translate", json=request).json()["translations"]
+            assert (translation["text"], translation["detected_source_language"]) == ("A", source[:2].upper())
+        sources, targets = (client.get("/v2/languages", params={"type": kind}).json() for kind in ("source", "target"))
+        assert sources == [
+            {"language": "EN", "name": "English"},
+            {"language": "PT", "name": "Portuguese"},
+        ]
+        assert [each["language"] for each in targets] == ["EN-GB", "NB", "PT-BR", "ZH"]
+        pairs = client.get("/v2/glossary-language-pairs").json()["supported_languages"]
+        assert {"source_lang": "en", "target_lang": "pt"} in pairs
+        glossary = client.post("/v2/glossaries", json=GLOSSARY | {"target_lang": "PT"}).json()
+        assert (glossary["source_lang"], glossary["target_lang"]) == ("en", "pt")
+        request = {"text": "a", "source_lang": "EN", "target_lang": "PT-BR", "glossary_id": glossary["glossary_id"]}
         assert translated(client.post("/v2/translate", json=request)) == ["A"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dragoman.serving.texts.languages import base_of
+from dragoman.serving.language_codes import base_of
 from dragoman.serving.texts.translated import Detection
 
 if TYPE_CHECKING:

@@ -11,7 +11,13 @@ from dragoman.serving.context import ServerContext, Usage
 from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
-from dragoman.serving.interfaces.deepl.languages import find_source, find_target, source_languages, target_languages
+from dragoman.serving.interfaces.deepl.languages import (
+    base_code,
+    find_source,
+    find_target,
+    source_languages,
+    target_languages,
+)
 from dragoman.serving.interfaces.deepl.tags import tag_options, text_format
 from dragoman.serving.interfaces.parameters import Parameters
 from dragoman.serving.request_error import RequestError
@@ -80,7 +86,7 @@ class Texts:
         used = {"model_type_used": model.removeprefix("prefer_")} if model else {}
         translations = [
             {
-                "detected_source_language": each.source.upper(),
+                "detected_source_language": base_code(each.source),
                 "text": each.text,
                 "billed_characters": len(text),
                 **used,

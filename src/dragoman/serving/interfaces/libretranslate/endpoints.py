@@ -20,6 +20,7 @@ from dragoman.serving.documents.translation import translate_document
 from dragoman.serving.interfaces.libretranslate.endpoint import Endpoint
 from dragoman.serving.interfaces.libretranslate.suggestions import Suggestion, Suggestions
 from dragoman.serving.interfaces.parameters import Parameters, read_parameters
+from dragoman.serving.language_codes import matching_codes
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.languages import name_of
 from dragoman.serving.texts.service import AUTO, Detection, Language, TextFormat, TextOptions
@@ -97,13 +98,7 @@ class _Interface:
             source=parameters.text("source"),
             target=parameters.text("target"),
         )
-        # Pages send "auto" if the user has not chosen a language.
-        targets = [
-            language.targets
-            for language in self._service.languages()
-            if suggestion.source in (AUTO, language.code) and suggestion.target in language.targets
-        ]
-        if not targets:
+        if not self._is_supported(suggestion.source, suggestion.target):
             raise RequestError(
                 400, f"{quoted(suggestion.source)} to {quoted(suggestion.target)} is not supported: see /languages"
             )
@@ -178,6 +173,15 @@ class _Interface:
         targets = {target for language in sources for target in language.targets}
         only_targets = sorted(targets - {language.code for language in sources})
         return [*sources, *(Language(code=code, name=name_of(code), targets=()) for code in only_targets)]
+
+    def _is_supported(self, source: str, target: str) -> bool:
+        """Return whether the server translates between two languages, the first of which may be "auto"."""
+        languages = self._service.languages()
+        # Pages send "auto" if the user has not chosen a language.
+        sources = [language.code for language in languages]
+        if source != AUTO:
+            sources = matching_codes(source, sources)
+        return any(matching_codes(target, language.targets) for language in languages if language.code in sources)
 
     def _options(self, parameters: Parameters) -> TextOptions:
         text_format = parameters.choice("format", "text", "html")
