@@ -197,7 +197,7 @@ def test_a_file_is_translated_and_downloaded(client: TestClient, access: FakeAcc
     assert download.content == content.upper()
     assert download.headers["content-disposition"] == 'attachment; filename="meine_Datei.TXT"'
     assert download.headers["content-type"] == "application/octet-stream"
-    assert access.admitted == [(None, len(content))]
+    assert access.admitted == [(None, 0), (None, len(content))]
 
 
 def test_the_language_of_a_file_is_one_that_can_be_translated(tmp_path: Path) -> None:

@@ -72,16 +72,17 @@ class Texts:
         parameters = call.parameters
         texts = parameters.texts("text")
         characters = sum(map(len, texts))
-        context.access.admit(request, call.key, characters)
-        if not texts:
-            raise RequestError(400, "the parameter text is missing")
-        if len(texts) > context.limits.texts:
-            raise RequestError(413, f"a request may have at most {context.limits.texts:,} texts, not {len(texts):,}")
-        options = text_options(context, parameters)
-        model = parameters.optional_text("model_type") and parameters.choice("model_type", *_MODELS)
-        parameters.boolean("show_billed_characters")
-        await check_glossary(context, self._store, call)
-        translated = await context.service.translate(texts, options)
+        with context.access.admit(request, call.key, characters):
+            if not texts:
+                raise RequestError(400, "the parameter text is missing")
+            most = context.limits.texts
+            if len(texts) > most:
+                raise RequestError(413, f"a request may have at most {most:,} texts, not {len(texts):,}")
+            options = text_options(context, parameters)
+            model = parameters.optional_text("model_type") and parameters.choice("model_type", *_MODELS)
+            parameters.boolean("show_billed_characters")
+            await check_glossary(context, self._store, call)
+            translated = await context.service.translate(texts, options)
         self._counts.add(call.owner, characters)
         used = {"model_type_used": model.removeprefix("prefer_")} if model else {}
         translations = [
