@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from starlette.responses import JSONResponse
 
 from dragoman.serving.request_error import RequestError
@@ -22,5 +20,4 @@ def error_response(path: str, error: RequestError) -> JSONResponse:
         content = {"error": {"message": error.message}}
     else:
         content = {"error": error.message}
-    headers = {} if error.retry_after is None else {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
-    return JSONResponse(content, status_code=error.status, headers=headers)
+    return JSONResponse(content, status_code=error.status, headers=error.headers)

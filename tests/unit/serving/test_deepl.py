@@ -253,6 +253,7 @@ def test_any_key_has_glossaries_of_its_own(tmp_path: Path) -> None:
     [
         ({"name": " "}, "name must have"),
         ({"name": "a\nb"}, "name must have"),
+        ({"name": "a\u2028b"}, "name must have"),
         ({"name": "a" * 1025}, "name must have"),
         ({"entries": "a\tb\na\tc"}, "entries, line 2"),
         ({"entries_format": "xml"}, "entries_format must be tsv or csv"),
@@ -262,6 +263,13 @@ def test_any_key_has_glossaries_of_its_own(tmp_path: Path) -> None:
 def test_glossaries_that_are_rejected(client: TestClient, change: dict[str, Any], message: str) -> None:
     assert message_of(client.post("/v2/glossaries", json=GLOSSARY | change), 400).startswith(message)
     assert client.get("/v2/glossaries").json() == {"glossaries": []}
+
+
+def test_the_name_of_a_glossary_may_have_any_visible_character(client: TestClient) -> None:
+    for name in ("a\xa0b", "\U0001f468\u200d\U0001f469", "\u202a\u05d0"):
+        glossary = client.post("/v2/glossaries", json=GLOSSARY | {"name": name}).json()
+        assert glossary["name"] == name
+        client.delete(f"/v2/glossaries/{glossary['glossary_id']}")
 
 
 def test_a_glossary_must_suit_the_request(client: TestClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
@@ -59,8 +58,6 @@ def _answering(endpoints: dict[str, _Endpoint]) -> _Endpoint:
                 raise RequestError(405, f"the method must be {' or '.join(endpoints)}, not {request.method}")
             return await endpoints[request.method](request)
         except RequestError as error:
-            seconds = error.retry_after
-            headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
-            return JSONResponse({"message": error.message}, status_code=error.status, headers=headers)
+            return JSONResponse({"message": error.message}, status_code=error.status, headers=error.headers)
 
     return answer

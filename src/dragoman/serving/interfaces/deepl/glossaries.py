@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
-from dragoman.serving.glossaries.entries import parse_entries, to_tsv
+from dragoman.serving.glossaries.entries import CONTROL_CHARACTER, parse_entries, to_tsv
 from dragoman.serving.glossaries.store import Glossary, GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import Call, read_call
 from dragoman.serving.interfaces.deepl.languages import base_pair, find_pair, pairs
@@ -44,7 +44,7 @@ class Glossaries:
         call = await self._admitted(request)
         parameters = call.parameters
         name = parameters.text("name").strip()
-        if not name or not name.isprintable() or len(name) > _MAX_NAME:
+        if not name or CONTROL_CHARACTER.search(name) or len(name) > _MAX_NAME:
             raise RequestError(400, f"name must have 1 to {_MAX_NAME:,} characters, none of them a control character")
         pair = find_pair(self._context.service, parameters.text("source_lang"), parameters.text("target_lang"))
         entries_format = parameters.text("entries_format")

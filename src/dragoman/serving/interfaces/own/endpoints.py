@@ -63,8 +63,7 @@ def reporting_errors(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except RequestError as error:
-            headers = {} if error.retry_after is None else {"Retry-After": f"{error.retry_after:.0f}"}
-            return _json(ErrorAnswer(error=Failure(message=error.message)), error.status, headers)
+            return _json(ErrorAnswer(error=Failure(message=error.message)), error.status, error.headers)
 
     return wrapped
 
