@@ -10,13 +10,14 @@ from dragoman.serving.request_error import RequestError
 def error_response(path: str, error: RequestError) -> JSONResponse:
     """Return the response that reports an error.
 
-    The form is {"message": text} below /v2/ (DeepL), {"error": {"message": text}} below /v1/, and {"error": text}
-    elsewhere (LibreTranslate).
+    The form is {"message": text} for /v2 and /v3 (DeepL), {"error": {"message": text}} for /v1, and {"error": text} for
+    other paths (LibreTranslate).
     """
     content: dict[str, object]
-    if path.startswith("/v2/"):
+    first = path.split("/")[1] if path.startswith("/") else ""
+    if first in ("v2", "v3"):
         content = {"message": error.message}
-    elif path.startswith("/v1/"):
+    elif first == "v1":
         content = {"error": {"message": error.message}}
     else:
         content = {"error": error.message}

@@ -373,8 +373,16 @@ def test_lines_that_fail(tmp_path: Path) -> None:
 def test_other_paths_and_methods(client: TestClient) -> None:
     for path in ("/v2/write/rephrase", "/v3/glossaries", "/v3/style_rules", "/v2/", "/v2/document/a/b/c"):
         message_of(client.post(path), 404)
-    assert message_of(client.get("/v2/translate"), 405) == "the method must be POST, not GET"
-    message_of(client.put("/v2/glossaries"), 405)
+    for method, path, allowed in (
+        ("GET", "translate", "POST"),
+        ("PUT", "glossaries", "GET, POST, HEAD"),
+        ("TRACE", "glossaries/a", "GET, DELETE, HEAD"),
+    ):
+        response = client.request(method, f"/v2/{path}")
+        message = message_of(response, 405)
+        assert message == f"the method must be {allowed.replace(', ', ' or ')}, not {method!r}"
+        assert response.headers["allow"] == client.options(f"/v2/{path}").headers["allow"] == allowed
+    assert client.head("/v2/languages").status_code == 200
 
 
 JSON = st.recursive(

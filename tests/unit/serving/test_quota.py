@@ -1,6 +1,7 @@
 """The quota of a key: requests that are refused or fail cost nothing, in every interface."""
 
 import hashlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,37 @@ def test_documents(client: TestClient, path: str, form: dict[str, str]) -> None:
     # A document may be longer than a text.
     assert client.post(path, data=form, files={"file": ("a.txt", b"four " * 12)}).status_code == 200
     assert used(client) == 60
+
+
+@pytest.mark.parametrize(("path", "form"), [FILE, DOCUMENT])
+def test_nul_in_documents(client: TestClient, path: str, form: dict[str, str]) -> None:
+    response = client.post(path, data=form, files={"file": ("a.txt", b"a\nb\0c")})
+    assert response.status_code == 400
+    assert "the document contains the character NUL (in line 2): remove it" in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/translate", LIBRE, "q"),
+        ("/v2/translate", DEEPL, "text"),
+        ("/v1/translate", OWN, "texts"),
+        ("/v1/translate/stream", STREAM, "text"),
+        ("/v1/attention", STREAM, "text"),
+        ("/v1/detect", {}, "text"),
+    ],
+)
+def test_nul_and_byte_order_marks(client: TestClient, path: str, body: dict[str, Any], name: str) -> None:
+    nul = ["a\0b"] if name == "texts" else "a\0b"
+    response = client.post(path, json=body | {name: nul})
+    assert response.status_code == 400
+    assert "contains the character NUL: remove it" in response.text
+    if path == "/v1/detect":
+        return
+    headers = {"Content-Type": "application/json"}
+    marked = client.post(path, content=b"\xef\xbb\xbf" + json.dumps(body).encode(), headers=headers)
+    assert marked.status_code == client.post(path, json=body).status_code
+    assert "JSON" not in marked.text
 
 
 def test_a_document_that_fails(client: TestClient) -> None:

@@ -5,6 +5,7 @@ A key is sent as "Authorization: Bearer KEY". Errors are {"error": {"message": t
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -231,7 +232,7 @@ async def read_body(request: Request, schema: type[Body]) -> Body:
     if content_type(request)[0] != JSON:
         raise RequestError(415, "send the body as JSON, with the header Content-Type: application/json")
     try:
-        return schema.model_validate_json(await request.body())
+        return schema.model_validate_json((await request.body()).removeprefix(codecs.BOM_UTF8))
     except ValidationError as invalid:
         # Without the input, which is text of the user.
         problem = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
