@@ -141,6 +141,20 @@ def test_tags(client: TestClient, text: str, parameters: dict[str, Any], expecte
     assert translated(client.post("/v2/translate", json=request)) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("splitting", "expected"),
+    [
+        (None, "ONE LINE\nENDS HERE. NEXT \r\n LINE.\n\nLAST"),
+        ("1", "ONE LINE\nENDS HERE. NEXT \r\n LINE.\n\nLAST"),
+        ("nonewlines", "ONE LINE ENDS HERE. NEXT LINE.\n\nLAST"),
+        ("0", "ONE LINE ENDS HERE. NEXT LINE. LAST"),
+    ],
+)
+def test_line_feeds(client: TestClient, splitting: str | None, expected: str) -> None:
+    request = REQUEST | {"text": "One line\nends here. Next \r\n line.\n\nLast", "split_sentences": splitting}
+    assert translated(client.post("/v2/translate", json=request)) == [expected]
+
+
 def test_variants(client: TestClient) -> None:
     for source, target in [("DE", "EN-US"), ("de", "en-gb"), ("EN", "PT-BR"), ("EN-US", "pt_pt"), ("en", "de-AT")]:
         request = {"text": "a", "source_lang": source, "target_lang": target}

@@ -28,7 +28,8 @@ _NO_LIMIT = 1_000_000_000_000
 # Without required keys, anyone may use any number of keys.
 _COUNTED_OWNERS = 10_000
 _FORMALITY = ("default", "prefer_more", "prefer_less")
-_SPLITTING = {"1": True, "nonewlines": True, "0": False}
+# Whether the sentences of a text are translated one by one, and whether line breaks are spaces.
+_SPLITTING = {"1": (True, False), "nonewlines": (True, True), "0": (False, True)}
 _MODELS = ("latency_optimized", "prefer_quality_optimized", "quality_optimized")
 # Parameters that change the translation, and that the server does not have.
 _NOT_BUILT = ("glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
@@ -126,10 +127,12 @@ def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
         if any(parameters.texts(name)):
             raise RequestError(400, f"the parameter {name} is not supported by this server")
     parameters.boolean("preserve_formatting")
+    split_sentences, join_lines = _SPLITTING[parameters.choice("split_sentences", *_SPLITTING)]
     return TextOptions(
         source=find_source(context.service, parameters.optional_text("source_lang")),
         target=find_target(context.service, parameters.text("target_lang")),
         format=text_format(parameters),
         tags=tag_options(parameters),
-        split_sentences=_SPLITTING[parameters.choice("split_sentences", *_SPLITTING)],
+        split_sentences=split_sentences,
+        join_lines=join_lines,
     )
