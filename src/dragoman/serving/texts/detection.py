@@ -21,7 +21,7 @@ MOST_CHARACTERS = 4000
 # Letters in UTF-8. Two Latin letters ("ok") are words of many languages; two ideographs have six bytes.
 FEWEST_LETTER_BYTES = 4
 # A text is in the target language, and comes back as it is, if it is long enough to trust the detection and the target
-# has this share of the probabilities of the candidates. With English and German as candidates, this takes none of the
+# has this share of the probabilities of the candidates. With English and German as candidates, this takes one of the
 # 2,000 most common English words of user interfaces and 0.2 % of English messages for German.
 FEWEST_TARGET_LETTER_BYTES, SMALLEST_TARGET_SHARE = 12, 0.7
 # A text of a list that has at most this many characters is detected from the whole list, unless it is in one of the
