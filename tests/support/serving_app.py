@@ -250,8 +250,8 @@ def main(port: str, data: str, keys: str = "") -> None:
 
     def routes(context: ServerContext) -> list[BaseRoute]:
         async def version(request: Request) -> Response:
-            context.access.admit(request, request.query_params.get("key"), 5)
-            return JSONResponse({"version": models.version})
+            with context.access.admit(request, request.query_params.get("key"), 5):
+                return JSONResponse({"version": models.version})
 
         return [Route("/version", version), *Endpoints().routes(), *deepl.routes(context)]
 

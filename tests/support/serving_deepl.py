@@ -16,6 +16,7 @@ from dragoman.serving.context import Access, Usage
 from dragoman.serving.interfaces.deepl import routes
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.service import TranslationService
 from dragoman.translation.results import Translation
@@ -74,17 +75,18 @@ class OneKey:
         """See `Access`."""
         return self.key is not None
 
-    def admit(self, request: Request, key: str | None, characters: int) -> None:
+    def admit(self, request: Request, key: str | None, characters: int) -> Receipt:
         """See `Access`."""
         if self.key is not None and key != self.key:
             raise RequestError(403, "the key is missing or unknown")
         if self.error is not None:
             raise self.error
         self.admitted.append(characters)
+        return Receipt()
 
-    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+    def admit_document(self, request: Request, key: str | None, characters: int) -> Receipt:
         """See `Access`."""
-        self.admit(request, key, characters)
+        return self.admit(request, key, characters)
 
     def usage(self, key: str | None) -> Usage | None:
         """See `Access`."""

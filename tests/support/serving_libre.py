@@ -19,6 +19,7 @@ from dragoman.serving.context import Usage
 from dragoman.serving.interfaces import libretranslate
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.service import (
     AUTO,
@@ -118,7 +119,7 @@ class FakeAccess:
         self.characters = characters
         self.admitted: list[tuple[str | None, int]] = []
 
-    def admit(self, request: Request, key: str | None, characters: int) -> None:
+    def admit(self, request: Request, key: str | None, characters: int) -> Receipt:
         if self.keys_required and key not in (KEY, "often"):
             raise RequestError(403, "a valid API key is needed")
         if key == "often":
@@ -126,10 +127,11 @@ class FakeAccess:
         if characters > self.characters:
             raise RequestError(413, f"{characters} characters: send at most {self.characters}")
         self.admitted.append((key, characters))
+        return Receipt()
 
-    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+    def admit_document(self, request: Request, key: str | None, characters: int) -> Receipt:
         """See `Access`."""
-        self.admit(request, key, characters)
+        return self.admit(request, key, characters)
 
     def usage(self, key: str | None) -> Usage | None:
         """See `Access`."""

@@ -21,6 +21,7 @@ from dragoman.serving.context import Usage
 from dragoman.serving.interfaces import own
 from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineOptions, Pair
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.service import TranslationService
 from dragoman.serving.workers.attention_worker import attention_of
@@ -143,17 +144,18 @@ class OpenAccess:
         """See `Access`."""
         return self.key is not None
 
-    def admit(self, request: Request, key: str | None, characters: int) -> None:
+    def admit(self, request: Request, key: str | None, characters: int) -> Receipt:
         """See `Access`."""
         if key != self.key and self.key is not None:
             raise RequestError(403, "the key is missing or unknown")
         if characters > self._limits.characters:
             raise RequestError(413, f"{characters} characters are more than {self._limits.characters}")
         self.characters += characters
+        return Receipt()
 
-    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+    def admit_document(self, request: Request, key: str | None, characters: int) -> Receipt:
         """See `Access`."""
-        self.admit(request, key, characters)
+        return self.admit(request, key, characters)
 
     def usage(self, key: str | None) -> Usage | None:
         """See `Access`."""

@@ -12,6 +12,7 @@ from dragoman.serving.attention_requests import AttentionSource
 from dragoman.serving.documents.documents import Documents
 from dragoman.serving.documents.file_store import FileStore
 from dragoman.serving.limits import Limits
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.texts.service import TranslationService
 
 
@@ -36,8 +37,10 @@ class Access(Protocol):
         """True if every request needs a key."""
         ...
 
-    def admit(self, request: Request, key: str | None, characters: int) -> None:
+    def admit(self, request: Request, key: str | None, characters: int) -> Receipt:
         """Count a request of some characters for its key, or for its address if keys are not required.
+
+        The characters of the month are reserved, and are charged by the receipt.
 
         Raises:
             RequestError: with status 403 for a missing or unknown key, 413 for more characters than a request may
@@ -46,11 +49,13 @@ class Access(Protocol):
         """
         ...
 
-    def admit_document(self, request: Request, key: str | None, characters: int) -> None:
+    def admit_document(self, request: Request, key: str | None, characters: int) -> Receipt:
         """Count a request as `admit` does; a document may have more characters than the texts of a request.
 
+        A document with more characters than may be used in a minute is admitted as one that has as many.
+
         Raises:
-            RequestError: as `admit`; with status 413 for more characters than may be used in a minute.
+            RequestError: as `admit`.
         """
         ...
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from starlette.responses import JSONResponse
 
 from dragoman.serving.request_error import RequestError
@@ -12,15 +10,15 @@ from dragoman.serving.request_error import RequestError
 def error_response(path: str, error: RequestError) -> JSONResponse:
     """Return the response that reports an error.
 
-    The form is {"message": text} below /v2/ (DeepL), {"error": {"message": text}} below /v1/, and {"error": text}
-    elsewhere (LibreTranslate).
+    The form is {"message": text} for /v2 and /v3 (DeepL), {"error": {"message": text}} for /v1, and {"error": text} for
+    other paths (LibreTranslate).
     """
     content: dict[str, object]
-    if path.startswith("/v2/"):
+    first = path.split("/")[1] if path.startswith("/") else ""
+    if first in ("v2", "v3"):
         content = {"message": error.message}
-    elif path.startswith("/v1/"):
+    elif first == "v1":
         content = {"error": {"message": error.message}}
     else:
         content = {"error": error.message}
-    headers = {} if error.retry_after is None else {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
-    return JSONResponse(content, status_code=error.status, headers=headers)
+    return JSONResponse(content, status_code=error.status, headers=error.headers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class RequestError(Exception):
     """A request that cannot be answered.
@@ -20,3 +22,8 @@ class RequestError(Exception):
         self.status = status
         self.message = message
         self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header Retry-After, in whole seconds, at least 1; no header if there is nothing to wait for."""
+        return {} if self.retry_after is None else {"Retry-After": str(max(1, math.ceil(self.retry_after)))}

@@ -12,6 +12,7 @@ from dragoman.errors import SettingsError, StorageError
 from dragoman.serving.access.keyed_access import KeyedAccess
 from dragoman.serving.access.keys import read_keys
 from dragoman.serving.access.monthly_usage import MonthlyUsage
+from dragoman.serving.context import Usage
 from dragoman.serving.limits import Limits
 from dragoman.serving.request_error import RequestError
 
@@ -42,7 +43,7 @@ def make_access(folder: Path, keys: str | None = None, limits: Limits | None = N
     return KeyedAccess(limits or Limits(), usage, keys=path, on_admitted=lambda _: None)
 
 
-def status_of(call: Callable[[], None]) -> int:
+def status_of(call: Callable[[], object]) -> int:
     """Return the status of the error that a call raises; 200 if none."""
     try:
         call()
@@ -87,6 +88,30 @@ def test_keys_have_limits_of_their_own(tmp_path: Path) -> None:
     assert status_of(lambda: access.admit(client, None, 5)) == 403
     assert status_of(lambda: access.admit(client, OFFICE + "x", 5)) == 403
     assert status_of(lambda: access.admit(client, "\udcff", 5)) == 403
+
+
+def test_a_quota_is_reserved_and_charged_at_the_end(tmp_path: Path) -> None:
+    access = make_access(tmp_path, KEYS)
+    client = request_from("10.0.0.1")
+    receipt = access.admit(client, HOME, 50)
+    # Two requests at the same time do not both use what is left.
+    assert status_of(lambda: access.admit(client, HOME, 1)) == 456
+    receipt.release()
+    receipt.charge()
+    assert access.usage(HOME) == Usage(characters=0, quota=50)
+    with access.admit_document(client, HOME, 49):
+        assert access.usage(HOME) == Usage(characters=49, quota=50)
+    assert access.usage(HOME) == Usage(characters=49, quota=50)
+    with pytest.raises(LookupError), access.admit(client, HOME, 1):
+        raise LookupError
+    assert access.usage(HOME) == Usage(characters=49, quota=50)
+
+
+def test_a_document_of_more_characters_than_those_of_a_minute(tmp_path: Path) -> None:
+    access = make_access(tmp_path, limits=Limits(characters_per_minute=100))
+    client = request_from("10.0.0.1")
+    assert status_of(lambda: access.admit_document(client, None, 1000)) == 200
+    assert status_of(lambda: access.admit_document(client, None, 1)) == 429
 
 
 def test_guesses_of_keys_are_limited(tmp_path: Path) -> None:

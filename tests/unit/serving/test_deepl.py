@@ -88,7 +88,7 @@ def test_texts_in_json_and_forms(client: TestClient) -> None:
         ({"text": ["a", None]}, "text must be a string"),
         ({"target_lang": None}, "the parameter target_lang is missing"),
         ({"target_lang": "FR"}, "target_lang 'FR' is not supported; supported: DE, EN, PT"),
-        ({"target_lang": "DE-AT"}, "target_lang 'DE-AT' is not supported"),
+        ({"target_lang": "NB"}, "target_lang 'NB' is not supported"),
         ({"target_lang": ["DE", "EN"]}, "target_lang must be a string"),
         ({"source_lang": "PT"}, "source_lang 'PT' is not supported; supported: DE, EN"),
         ({"formality": "more"}, "formality more is not supported: use prefer_more or default"),
@@ -141,9 +141,45 @@ def test_tags(client: TestClient, text: str, parameters: dict[str, Any], expecte
     assert translated(client.post("/v2/translate", json=request)) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("splitting", "expected"),
+    [
+        (None, "ONE LINE\nENDS HERE. NEXT \r\n LINE.\n\nLAST"),
+        ("1", "ONE LINE\nENDS HERE. NEXT \r\n LINE.\n\nLAST"),
+        ("nonewlines", "ONE LINE ENDS HERE. NEXT LINE.\n\nLAST"),
+        ("0", "ONE LINE ENDS HERE. NEXT LINE. LAST"),
+    ],
+)
+def test_line_feeds(client: TestClient, splitting: str | None, expected: str) -> None:
+    request = REQUEST | {"text": "One line\nends here. Next \r\n line.\n\nLast", "split_sentences": splitting}
+    assert translated(client.post("/v2/translate", json=request)) == [expected]
+
+
 def test_variants(client: TestClient) -> None:
-    for source, target in [("DE", "EN-US"), ("de", "en-gb"), ("EN", "PT-BR"), ("EN-US", "pt_pt"), ("en", "PT")]:
+    for source, target in [("DE", "EN-US"), ("de", "en-gb"), ("EN", "PT-BR"), ("EN-US", "pt_pt"), ("en", "de-AT")]:
         request = {"text": "a", "source_lang": source, "target_lang": target}
+        assert translated(client.post("/v2/translate", json=request)) == ["A"]
+
+
+def test_languages_that_the_server_has_as_variants_only(tmp_path: Path) -> None:
+    lines = UpperCase()
+    lines.pairs = (("en-GB", "pt-BR"), ("pt-BR", "en-GB"), ("en-GB", "zh"), ("en-GB", "no"))
+    with TestClient(application(tmp_path, lines=lines), headers=HEADERS) as client:
+        for source, target in [("EN", "PT-PT"), ("en-us", "pt"), ("EN", "ZH-HANT"), ("EN", "NB"), ("PT-PT", "EN-US")]:
+            request = {"text": "a", "source_lang": source, "target_lang": target}
+            [translation] = client.post("/v2/translate", json=request).json()["translations"]
+            assert (translation["text"], translation["detected_source_language"]) == ("A", source[:2].upper())
+        sources, targets = (client.get("/v2/languages", params={"type": kind}).json() for kind in ("source", "target"))
+        assert sources == [
+            {"language": "EN", "name": "English"},
+            {"language": "PT", "name": "Portuguese"},
+        ]
+        assert [each["language"] for each in targets] == ["EN-GB", "NB", "PT-BR", "ZH"]
+        pairs = client.get("/v2/glossary-language-pairs").json()["supported_languages"]
+        assert {"source_lang": "en", "target_lang": "pt"} in pairs
+        glossary = client.post("/v2/glossaries", json=GLOSSARY | {"target_lang": "PT"}).json()
+        assert (glossary["source_lang"], glossary["target_lang"]) == ("en", "pt")
+        request = {"text": "a", "source_lang": "EN", "target_lang": "PT-BR", "glossary_id": glossary["glossary_id"]}
         assert translated(client.post("/v2/translate", json=request)) == ["A"]
 
 
@@ -231,6 +267,7 @@ def test_any_key_has_glossaries_of_its_own(tmp_path: Path) -> None:
     [
         ({"name": " "}, "name must have"),
         ({"name": "a\nb"}, "name must have"),
+        ({"name": "a\u2028b"}, "name must have"),
         ({"name": "a" * 1025}, "name must have"),
         ({"entries": "a\tb\na\tc"}, "entries, line 2"),
         ({"entries_format": "xml"}, "entries_format must be tsv or csv"),
@@ -240,6 +277,13 @@ def test_any_key_has_glossaries_of_its_own(tmp_path: Path) -> None:
 def test_glossaries_that_are_rejected(client: TestClient, change: dict[str, Any], message: str) -> None:
     assert message_of(client.post("/v2/glossaries", json=GLOSSARY | change), 400).startswith(message)
     assert client.get("/v2/glossaries").json() == {"glossaries": []}
+
+
+def test_the_name_of_a_glossary_may_have_any_visible_character(client: TestClient) -> None:
+    for name in ("a\xa0b", "\U0001f468\u200d\U0001f469", "\u202a\u05d0"):
+        glossary = client.post("/v2/glossaries", json=GLOSSARY | {"name": name}).json()
+        assert glossary["name"] == name
+        client.delete(f"/v2/glossaries/{glossary['glossary_id']}")
 
 
 def test_a_glossary_must_suit_the_request(client: TestClient) -> None:
@@ -328,7 +372,7 @@ def test_a_document_may_be_longer_than_a_text_and_is_refused_as_a_whole(tmp_path
     limits = Limits(characters=100, characters_per_minute=250)
     access = keyed_access(tmp_path, "quota = 300", limits)
     with TestClient(application(tmp_path, access=access, limits=limits), headers=HEADERS) as client:
-        for length, status in ((251, 413), (200, 200), (51, 429), (101, 456), (50, 200)):
+        for length, status in ((200, 200), (51, 429), (101, 456), (50, 200)):
             files = {"file": ("a.txt", b"a" * length)}
             form = {"source_lang": "EN", "target_lang": "DE"}
             assert client.post("/v2/document", data=form, files=files).status_code == status
@@ -343,8 +387,16 @@ def test_lines_that_fail(tmp_path: Path) -> None:
 def test_other_paths_and_methods(client: TestClient) -> None:
     for path in ("/v2/write/rephrase", "/v3/glossaries", "/v3/style_rules", "/v2/", "/v2/document/a/b/c"):
         message_of(client.post(path), 404)
-    assert message_of(client.get("/v2/translate"), 405) == "the method must be POST, not GET"
-    message_of(client.put("/v2/glossaries"), 405)
+    for method, path, allowed in (
+        ("GET", "translate", "POST"),
+        ("PUT", "glossaries", "GET, POST, HEAD"),
+        ("TRACE", "glossaries/a", "GET, DELETE, HEAD"),
+    ):
+        response = client.request(method, f"/v2/{path}")
+        message = message_of(response, 405)
+        assert message == f"the method must be {allowed.replace(', ', ' or ')}, not {method!r}"
+        assert response.headers["allow"] == client.options(f"/v2/{path}").headers["allow"] == allowed
+    assert client.head("/v2/languages").status_code == 200
 
 
 JSON = st.recursive(

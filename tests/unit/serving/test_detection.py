@@ -55,14 +55,37 @@ def test_auto() -> None:
         "Where is the next railway station?",
         "Où se trouve la gare, s'il vous plaît ?",
         "Wo ist der Bahnhof?",
-        "ok",
     ]
     results = asyncio.run(TranslationService(lines).translate(texts, options))
-    assert [result.source for result in results] == ["en", "fr", "de", "en"]
+    assert [result.source for result in results] == ["en", "fr", "de"]
     # A text in the target language is not translated.
     assert results[2].text == texts[2]
-    assert results[3].detected is not None
-    assert results[3].detected.confidence == 0
+    [result] = asyncio.run(TranslationService(lines).translate(["ok"], options))
+    assert result.source == "en"
+    assert result.detected is not None
+    assert result.detected.confidence == 0
+
+
+@pytest.mark.parametrize("text", ["lamp", "Log in", "Password", "Help", "ok", "12"])
+def test_a_short_text_is_not_taken_to_be_in_the_target_language(detector: LanguageDetector, text: str) -> None:
+    assert detector.best_of(["de", "en"], text, target="de").language == "en"
+    assert detector.best_of(["de", "en"], text, target="en").language == "de"
+    # There is no other language.
+    assert detector.best_of(["de"], text, target="de").language == "de"
+
+
+def test_a_text_that_is_clearly_in_the_target_language(detector: LanguageDetector) -> None:
+    for text in ("Das Passwort ist falsch", "Wo ist der Bahnhof?"):
+        assert detector.best_of(["en", "de"], text, target="de").language == "de"
+
+
+def test_short_texts_of_a_list_have_the_language_of_the_list(detector: LanguageDetector) -> None:
+    french = ["Table", "Enregistrer le document sous un autre nom de fichier", "Style", "Insertion d'une image"]
+    assert detector.best_of(["de", "en", "fr"], "Table", target="de").language == "en"
+    detections = detector.best_of_each(["de", "en", "fr"], french, target="de")
+    assert [detection.language for detection in detections] == ["fr"] * 4
+    detections = detector.best_of_each(["de", "en", "fr"], [*french, "Wo ist der Bahnhof?"], target="de")
+    assert [detection.language for detection in detections] == ["fr"] * 4 + ["de"]
 
 
 def test_auto_does_not_read_tags() -> None:

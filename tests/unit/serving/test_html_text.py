@@ -84,7 +84,7 @@ def test_tags_are_kept(html: str) -> None:
         ("<p>One &amp; two.</p>\n<p>Three.</p>", "<p>ONE &amp; TWO.</p>\n<p>THREE.</p>"),
         ("<p>Use <code>ls -l</code> here</p>", "<p>USE <code>ls -l</code> HERE</p>"),
         ("<p>A <b>red</b> lamp.</p>", "<p>A <b>RED</b> LAMP.</p>"),
-        ("Hello <b>wor</b>ld!", "HELLO <b>WORLD!</b>"),
+        ("Hello <b>wor</b>ld!", "HELLO <b>WOR</b>LD!"),
         ("Hello <b>world</b>!", "HELLO <b>WORLD</b>!"),
         ("<b>One. Two.</b> Three", "<b>ONE. TWO.</b> THREE"),
         ("x<script>if (a<b) c</script><style>p{}</style>y", "X<script>if (a<b) c</script><style>p{}</style>Y"),

@@ -171,9 +171,11 @@ def test_suggestions_are_lines_of_json(client: TestClient, tmp_path: Path) -> No
         response = client.post("/suggest", json=suggestion)
         assert (response.status_code, response.json()) == (200, {"success": True})
     assert client.post("/suggest", json=suggestion | {"source": "xx"}).status_code == 400
+    assert client.post("/suggest", json=suggestion | {"target": "de-AT", "source": "en_US"}).status_code == 200
     assert client.post("/suggest", json=suggestion | {"s": ""}).status_code == 400
     lines = (tmp_path / "suggestions.jsonl").read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    assert [json.loads(line) for line in lines] == [suggestion] * 2
+    assert [json.loads(line) for line in lines[:2]] == [suggestion] * 2
+    assert len(lines) == 3
 
 
 def test_suggestions_are_off_without_a_file(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_a_file_is_translated_and_downloaded(client: TestClient, access: FakeAcc
     assert download.content == content.upper()
     assert download.headers["content-disposition"] == 'attachment; filename="meine_Datei.TXT"'
     assert download.headers["content-type"] == "application/octet-stream"
-    assert access.admitted == [(None, len(content))]
+    assert access.admitted == [(None, 0), (None, len(content))]
 
 
 def test_the_language_of_a_file_is_one_that_can_be_translated(tmp_path: Path) -> None:

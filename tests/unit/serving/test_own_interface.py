@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -13,10 +14,14 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
+from dragoman.serving.interfaces.own.endpoints import reporting_errors
 from dragoman.serving.interfaces.own.schemas import AttentionAnswer
 from dragoman.serving.limits import Limits
+from dragoman.serving.request_error import RequestError
 from tests.support.serving_page import WordLines, make_app, serving
 
 PAIR = {"source": "en", "target": "de"}
@@ -114,6 +119,22 @@ def test_an_error_before_the_first_sentence_has_a_status(client: TestClient) -> 
     answer = post(client, "/v1/translate/stream", text="unlucky", **PAIR)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert answer.json() == {"error": {"message": "the worker stopped"}}
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.2, "1"), (1.2, "2"), (3.0, "3")])
+def test_the_seconds_to_wait_are_not_rounded_down(seconds: float, header: str) -> None:
+    async def fail(request: Request) -> Response:
+        raise RequestError(503, "full", retry_after=seconds)
+
+    async def answer() -> Response:
+        return await reporting_errors(fail)(Request({"type": "http"}))
+
+    assert asyncio.run(answer()).headers["retry-after"] == header
+
+
+def test_errors_are_described(client: TestClient) -> None:
+    described = client.get("/openapi.json").json()["paths"]["/v1/translate"]["post"]["responses"]
+    assert set(described) == {"200", "400", "403", "408", "413", "415", "421", "429", "456", "500", "503"}
 
 
 def test_an_error_after_the_first_sentence_is_an_event(client: TestClient) -> None:

@@ -67,13 +67,16 @@ def test_a_request_is_answered(address: Address) -> None:
         ("/nothing", {"error": "Not Found"}),
         ("/v1/nothing", {"error": {"message": "Not Found"}}),
         ("/v2/nothing", {"message": "Not Found"}),
+        ("/v2", {"message": "Not Found"}),
+        ("/v1", {"error": {"message": "Not Found"}}),
     ],
 )
 def test_errors_have_the_form_of_the_interface(path: str, form: object, address: Address) -> None:
     status, headers, body = request(address, "GET", path)
     assert (status, json.loads(body)) == (404, form)
     assert headers["x-content-type-options"] == "nosniff"
-    assert request(address, "GET", path.replace("nothing", "echo"))[0] == 405
+    if path.endswith("nothing"):
+        assert request(address, "GET", path.replace("nothing", "echo"))[0] == 405
 
 
 @pytest.mark.parametrize("path", ["/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/echo/", "/%00"])

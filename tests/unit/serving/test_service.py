@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.serving.language_codes import matching_codes, normalized
 from dragoman.serving.lines import LineOptions, LocalLines, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.alternatives import best_combinations
-from dragoman.serving.texts.languages import LanguagePairs, name_of, normalized
+from dragoman.serving.texts.languages import LanguagePairs, name_of
 from dragoman.serving.texts.service import TextOptions, TranslationService
 from dragoman.text.lines import clean_line
 from dragoman.translation.results import Translation
@@ -97,6 +98,24 @@ def test_regional_variants() -> None:
         "German",
         "qqq",
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("PT-PT", ["pt_BR"]),
+        ("en", ["en", "en-GB"]),
+        ("EN-us", ["en", "en-GB"]),
+        ("nb-NO", ["no"]),
+        ("ZH-HANT", ["zh"]),
+        ("es-419", ["es"]),
+        ("sr", ["sr-Latn"]),
+        ("sr-Cyrl", []),
+        ("xx", []),
+    ],
+)
+def test_codes_of_clients(code: str, expected: list[str]) -> None:
+    assert matching_codes(code, ["en-GB", "en", "es", "no", "pt_BR", "sr-Latn", "zh"]) == expected
 
 
 def test_links_of_two_steps_are_put_together() -> None:

@@ -102,7 +102,7 @@ DOCUMENT = "<document>\n  <title>A title</title>\n  <par>One. <b>Two</b> three.<
         ("to <x><y>no <x>no</x></y> no</x>", {"ignored": frozenset("x")}, "TO <x><y>no <x>no</x></y> no</x>"),
         ('Hi <x id="3"></x>, a.', {"ignored": frozenset("x")}, 'HI <x id="3"></x>, A.'),
         ("a <x/> <y/> b", {}, "A <x/> <y/> B"),
-        ("wo<x/>rd", {}, "<x/>WORD"),
+        ("wo<x/>rd", {}, "WO<x/>RD"),
         ('a <b c=">" d=\'"\'>b</b>', {}, 'A <b c=">" d=\'"\'>B</b>'),
         ("a <!-- <b> --> b<?c d?>", {}, "A <!-- <b> --> B<?c d?>"),
         ("<p><![CDATA[a <b> & b]]></p>", {}, "<p><![CDATA[A <B> & B]]></p>"),

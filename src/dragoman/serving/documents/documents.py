@@ -14,6 +14,7 @@ from typing import Literal
 from dragoman.serving.documents.file_store import FileStore
 from dragoman.serving.documents.formats import DocumentFormat
 from dragoman.serving.documents.translation import translate_document
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.service import TextOptions, TranslationService
 
@@ -122,6 +123,7 @@ class Documents:
         document_format: DocumentFormat,
         texts: Sequence[str],
         options: TextOptions,
+        receipt: Receipt | None = None,
     ) -> Document:
         """Begin the translation of a document in the background.
 
@@ -132,6 +134,7 @@ class Documents:
             document_format: its format.
             texts: its texts, as the format returns them.
             options: how it is translated.
+            receipt: its characters, which are charged when it is translated, and released if that fails.
 
         Raises:
             RequestError: with status 429 if too many documents wait.
@@ -152,7 +155,7 @@ class Documents:
         )
         document.enter("queued")
         self._documents[document.identifier] = document
-        task = asyncio.create_task(self._translate(document, texts, options))
+        task = asyncio.create_task(self._translate(document, texts, options, receipt or Receipt()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return document
@@ -197,14 +200,12 @@ class Documents:
         for document in finished[:-_FINISHED] + [document for document in finished if document.changed < oldest]:
             self._documents.pop(document.identifier, None)
 
-    async def _translate(self, document: Document, texts: Sequence[str], options: TextOptions) -> None:
+    async def _translate(
+        self, document: Document, texts: Sequence[str], options: TextOptions, receipt: Receipt
+    ) -> None:
         try:
-            async with asyncio.timeout(self._limits.seconds), self._places:
-                document.enter("translating")
-                content = await translate_document(
-                    self._service, document.format, document.content, texts, options, on_progress=document.advance
-                )
-                document.token = await asyncio.to_thread(self._files.put, content, document.name)
+            with receipt:
+                await self._store_translation(document, texts, options)
         except RequestError as error:
             document.error = error.message
         except TimeoutError:
@@ -215,3 +216,11 @@ class Documents:
             document.error = "internal error"
         document.content = b""
         document.enter("error" if document.error else "done")
+
+    async def _store_translation(self, document: Document, texts: Sequence[str], options: TextOptions) -> None:
+        async with asyncio.timeout(self._limits.seconds), self._places:
+            document.enter("translating")
+            content = await translate_document(
+                self._service, document.format, document.content, texts, options, on_progress=document.advance
+            )
+            document.token = await asyncio.to_thread(self._files.put, content, document.name)

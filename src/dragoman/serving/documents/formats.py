@@ -45,6 +45,11 @@ class PlainText:
             text = content.removeprefix(_BOM).decode()
         except UnicodeDecodeError as error:
             raise RequestError(400, f"the document is not UTF-8 (at byte {error.start:,}): convert it") from error
+        if "\0" in text:
+            lines_before = text[: text.index("\0")].count("\n")
+            raise RequestError(
+                400, f"the document contains the character NUL (in line {lines_before + 1:,}): remove it"
+            )
         texts: list[str] = []
         portion: list[str] = []
         size = 0

@@ -16,7 +16,7 @@ Entries = tuple[tuple[str, str], ...]
 MAX_ENTRIES = 10_000
 MAX_TERM_BYTES = 1024
 # C0 and C1 control characters, and the line breaks of Unicode.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def parse_entries(text: str, entries_format: str) -> Entries:
@@ -81,7 +81,7 @@ def _term(term: str, number: int) -> str:
     term = term.strip(" ")
     if not term.strip():
         raise RequestError(400, f"entries, line {number}: a term is empty")
-    if _FORBIDDEN.search(term):
+    if CONTROL_CHARACTER.search(term):
         raise RequestError(400, f"entries, line {number}: the term {quoted(term)} contains a control character")
     if len(term.encode()) > MAX_TERM_BYTES:
         raise RequestError(400, f"entries, line {number}: a term has more than {MAX_TERM_BYTES:,} bytes")

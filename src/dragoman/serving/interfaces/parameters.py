@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from dragoman.serving.request_error import RequestError
 MAX_FIELDS = 1000
 JSON = b"application/json"
 _UTF_8 = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
+_WHOLE = re.compile("-?[0-9]{1,9}")
 _FORM = b"application/x-www-form-urlencoded"
 _MULTIPART = b"multipart/form-data"
 # Characters of a boundary, RFC 2046, section 5.1.1.
@@ -105,16 +108,19 @@ class Parameters:
         return self.choice(name, "0", "1", "false", "true") in ("1", "true")
 
     def integer(self, name: str, *, default: int, least: int, largest: int) -> int:
-        """Return a whole number, in JSON also as text; `default` if the parameter is missing."""
+        """Return a whole number, in JSON also as text or as 3.0; `default` if the parameter is missing.
+
+        A number less than `least` counts as `least`.
+        """
         value = self._single(name)
         if value is None:
             return default
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        if (isinstance(value, str) and _WHOLE.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
             value = int(value)
         # True and False are integers in Python.
-        if type(value) is not int or not least <= value <= largest:
+        if type(value) is not int or value > largest:
             raise RequestError(400, f"{name} must be a whole number from {least} to {largest}")
-        return value
+        return max(least, value)
 
     def upload(self, name: str) -> Upload:
         """Return an uploaded file. If it is missing, raise a RequestError with status 400."""
@@ -154,7 +160,8 @@ async def read_parameters(request: Request) -> Parameters:
             values |= _by_name(_fields(body, "the form"))
         elif kind == JSON:
             try:
-                values |= {name: [value] for name, value in parse_json_object(body).items() if value is not None}
+                members = parse_json_object(body.removeprefix(codecs.BOM_UTF8))
+                values |= {name: [value] for name, value in members.items() if value is not None}
             except ValueError as error:
                 raise RequestError(400, f"the body cannot be read as JSON: {error}") from error
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dragoman.serving.texts.languages import base_of
+from dragoman.serving.language_codes import base_of
 from dragoman.serving.texts.translated import Detection
 
 if TYPE_CHECKING:
@@ -20,6 +20,13 @@ SMALLEST_CONFIDENCE = 0.01
 MOST_CHARACTERS = 4000
 # Letters in UTF-8. Two Latin letters ("ok") are words of many languages; two ideographs have six bytes.
 FEWEST_LETTER_BYTES = 4
+# A text is in the target language, and comes back as it is, if it is long enough to trust the detection and the target
+# has this share of the probabilities of the candidates. With English and German as candidates, this takes one of the
+# 2,000 most common English words of user interfaces and 0.2 % of English messages for German.
+FEWEST_TARGET_LETTER_BYTES, SMALLEST_TARGET_SHARE = 12, 0.7
+# A text of a list that has at most this many characters is detected from the whole list, unless it is in one of the
+# candidates with this share.
+MOST_SHORT_CHARACTERS, SMALLEST_OWN_SHARE = 40, 0.95
 # The answer for a text whose language cannot be detected, if the server has no other suggestion.
 DEFAULT_LANGUAGE = "en"
 
@@ -51,7 +58,7 @@ class LanguageDetector:
         The result is empty if the text has too few letters, or none of a language that the model has learned.
         """
         text = text[:MOST_CHARACTERS]
-        if len("".join(filter(str.isalpha, text)).encode("utf-8", "replace")) < FEWEST_LETTER_BYTES:
+        if _letter_bytes(text) < FEWEST_LETTER_BYTES:
             return {}
         self._load()
         ranked = dict(self._identifier.rank(text))
@@ -72,14 +79,55 @@ class LanguageDetector:
         ]
         return candidates or [Detection(language=DEFAULT_LANGUAGE, confidence=0.0)]
 
-    def best_of(self, codes: Sequence[str], text: str) -> Detection:
+    def best_of(self, codes: Sequence[str], text: str, *, target: str | None = None) -> Detection:
         """Return the most probable of the given languages.
 
         Its confidence is its probability among all languages, so it is low for a text in a language that is not one
         of them. If the language cannot be detected, English if it is one of them, else the first, with confidence 0.
+
+        Args:
+            codes: the languages, at least one.
+            text: the text.
+            target: one of the languages that is not returned for a short text or without a clear majority, if there
+                are others: a text in it would come back untranslated.
         """
         probabilities = self.probabilities(text)
+        others = [code for code in codes if code != target]
+        if target is not None and others:
+            long_enough = _letter_bytes(text) >= FEWEST_TARGET_LETTER_BYTES
+            if not long_enough or _share(probabilities, target, codes) < SMALLEST_TARGET_SHARE:
+                codes = others
         default = next((code for code in codes if base_of(code) == DEFAULT_LANGUAGE), codes[0])
         ordered = [default, *(code for code in codes if code != default)]
         best = max(ordered, key=lambda code: probabilities.get(base_of(code), 0.0))
         return Detection(language=best, confidence=probabilities.get(base_of(best), 0.0))
+
+    def best_of_each(self, codes: Sequence[str], texts: Sequence[str], *, target: str) -> list[Detection]:
+        """Return the most probable of the given languages for each text of a list, as `best_of`.
+
+        A short text of several has the language of the whole list, unless another one is certain.
+        """
+        if len(texts) == 1:
+            return [self.best_of(codes, texts[0], target=target)]
+        whole = self.best_of(codes, "\n".join(texts), target=target)
+        return [self._best_in_list(codes, text, target, whole) for text in texts]
+
+    def _best_in_list(self, codes: Sequence[str], text: str, target: str, whole: Detection) -> Detection:
+        own = self.best_of(codes, text, target=target)
+        if len(text) > MOST_SHORT_CHARACTERS or own.language == whole.language:
+            return own
+        certain = (
+            _letter_bytes(text) >= FEWEST_TARGET_LETTER_BYTES
+            and _share(self.probabilities(text), own.language, codes) >= SMALLEST_OWN_SHARE
+        )
+        return own if certain else whole
+
+
+def _letter_bytes(text: str) -> int:
+    return len("".join(filter(str.isalpha, text)).encode("utf-8", "replace"))
+
+
+def _share(probabilities: Mapping[str, float], code: str, codes: Sequence[str]) -> float:
+    """Return the probability of a language divided by that of all the given languages."""
+    total = sum(probabilities.get(base, 0.0) for base in {base_of(each) for each in codes})
+    return probabilities.get(base_of(code), 0.0) / total if total else 0.0

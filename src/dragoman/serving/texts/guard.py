@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -25,10 +26,14 @@ Reason = Literal["", "empty", "length", "repetition", "score"]
 LONGEST_BYTES_RATIO, LONGEST_BYTES_OFFSET = 4, 32
 # A word can become a few ("AI": "künstliche Intelligenz"), a long compound about five.
 LONGEST_WORDS_RATIO, LONGEST_WORDS_OFFSET = 3, 5
+# In scripts without spaces, a word has 1 to about 4 characters, and foreign words more. A source has at most as many
+# words as characters, an output at least a fourth.
+CHARACTERS_OF_WORD = 4
 # A translation of less than a tenth of the bytes leaves something out. Short sources may have symbols as translations.
 SHORTEST_BYTES_RATIO, SHORTEST_CHECKED_BYTES = 10, 100
-# A sequence of 1 to 4 words that occurs 3 times in a row, or of 1 to 8 characters with a letter 6 times in a row.
-REPEATED_WORDS, WORD_REPETITIONS = 4, 3
+# A sequence of 1 to 4 words that occurs 3 times in a row, or of 1 to 8 characters with a letter 6 times in a row. In a
+# source, a sequence of words that occurs twice is enough: "no, no" can become "nein, nein, nein".
+REPEATED_WORDS, WORD_REPETITIONS, SOURCE_REPETITIONS = 4, 3, 2
 _REPEATED_CHARACTERS = re.compile(r"(.{1,8}?)\1{5,}", re.DOTALL)
 # Natural logarithm of the probability per byte of the output. A token has about 4 bytes, so that is e^-6 per token: as
 # probable as one of 400 equal choices, at every token. The end of the output counts as one token more:
@@ -47,12 +52,12 @@ def reason_to_reject(source: str, output: Alternative | Translation) -> Reason:
     source_words, output_words = _WORD.findall(source), _WORD.findall(text)
     if (
         output_bytes > LONGEST_BYTES_RATIO * source_bytes + LONGEST_BYTES_OFFSET
-        or len(output_words) > LONGEST_WORDS_RATIO * len(source_words) + LONGEST_WORDS_OFFSET
+        or _fewest_words(output_words) > LONGEST_WORDS_RATIO * len(source_words) + LONGEST_WORDS_OFFSET
         or source_bytes > max(SHORTEST_CHECKED_BYTES, SHORTEST_BYTES_RATIO * output_bytes)
     ):
         return "length"
     # A source that repeats itself may have a translation that does.
-    if _repeats(output_words, text) and not _repeats(source_words, source):
+    if _repeats(output_words, text, WORD_REPETITIONS) and not _repeats(source_words, source, SOURCE_REPETITIONS):
         return "repetition"
     if not math.isfinite(output.log_probability) or output.log_probability < LOWEST_SCORE * (
         output_bytes + TOKEN_BYTES
@@ -61,14 +66,20 @@ def reason_to_reject(source: str, output: Alternative | Translation) -> Reason:
     return ""
 
 
-def _repeats(words: list[str], text: str) -> bool:
+def _fewest_words(words: Sequence[str]) -> int:
+    """Return the number of words, of which those of scripts without spaces are single characters."""
+    characters = sum(WITHOUT_SPACES.match(word) is not None for word in words)
+    return len(words) - characters + math.ceil(characters / CHARACTERS_OF_WORD)
+
+
+def _repeats(words: Sequence[str], text: str, repetitions: int) -> bool:
     folded = [word.casefold() for word in words]
     for length in range(1, REPEATED_WORDS + 1):
         equal = 0
         for index in range(length, len(folded)):
             equal = equal + 1 if folded[index] == folded[index - length] else 0
             # Digits repeat in numbers.
-            if equal >= length * (WORD_REPETITIONS - 1) and any(map(str.isalpha, folded[index])):
+            if equal >= length * (repetitions - 1) and any(map(str.isalpha, folded[index])):
                 return True
     return any(any(map(str.isalpha, match[1])) for match in _REPEATED_CHARACTERS.finditer(text))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dragoman.serving.language_codes import base_of, less_and_less_specific, matching_codes
 from dragoman.serving.lines import Pair
 from dragoman.serving.request_error import RequestError
 
@@ -32,25 +33,7 @@ NAMES = {code: name for code, _, name in (entry.partition(" ") for entry in _NAM
 
 def name_of(code: str) -> str:
     """Return the name of a language in English: that of its base language if the variant has none, else the code."""
-    return next((NAMES[general] for general in _less_and_less_specific(code) if general in NAMES), code)
-
-
-def base_of(code: str) -> str:
-    """Return the language of a code without script and region, in lower case: "pt" for "pt-BR"."""
-    return normalized(code).partition("-")[0]
-
-
-def normalized(code: str) -> str:
-    """Return a code in the case that BCP 47 recommends, with hyphens: "pt-BR" for "PT_br", "zh-Hans" for "ZH-HANS"."""
-    first, *others = code.replace("_", "-").split("-")
-    cased = [part.upper() if len(part) == 2 else part.title() if len(part) == 4 else part.lower() for part in others]
-    return "-".join([first.lower(), *cased])
-
-
-def _less_and_less_specific(code: str) -> list[str]:
-    """Return a code, then the code without its last subtag, and so on (RFC 4647, section 3.4, "Lookup")."""
-    parts = normalized(code).split("-")
-    return ["-".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    return next((NAMES[general] for general in less_and_less_specific(code) if general in NAMES), code)
 
 
 class LanguagePairs:
@@ -70,15 +53,8 @@ class LanguagePairs:
         return tuple(code for code in self.codes if code != source and self._way(source, code))
 
     def matching(self, code: str) -> list[str]:
-        """Return the languages of the server that a code may mean, best first.
-
-        First the code itself, then the code without its last subtags ("en" for "en-US"), then the variants of the
-        language ("pt-BR" for "pt").
-        """
-        by_name = {normalized(own): own for own in self.codes}
-        general = _less_and_less_specific(code)
-        variants = [own for own in sorted(by_name) if own.startswith(f"{general[0]}-")]
-        return [by_name[own] for own in [*general, *variants] if own in by_name]
+        """Return the languages of the server that a code may mean, best first, see `matching_codes`."""
+        return matching_codes(code, self.codes)
 
     def route(self, source: str, target: str) -> list[Pair]:
         """Return the pairs that lead from one language to another: none if they are the same, at most two.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.evaluation.alignment import Link
 from dragoman.serving.texts.sentences import joined_by_space, sentence_spans
+from dragoman.text.lines import LINE_BREAK
+
+_SPACES = re.compile(rf"(?:\s|{LINE_BREAK.pattern})++")
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,25 @@ class SplitText:
         return before
 
 
-def split_plain_text(text: str, language: str, *, split_sentences: bool) -> SplitText:
-    """Split a text without markup."""
+def _joined(spaces: re.Match[str]) -> str:
+    return " " if LINE_BREAK.search(spaces[0]) else spaces[0]
+
+
+def split_plain_text(text: str, language: str, *, split_sentences: bool, join_lines: bool = False) -> SplitText:
+    """Split a text without markup.
+
+    Args:
+        text: the text.
+        language: see `sentence_spans`.
+        split_sentences: see `sentence_spans`.
+        join_lines: True to take line breaks for spaces.
+    """
     pieces = []
     end = 0
-    for span in sentence_spans(text, language, split_sentences=split_sentences):
-        sentence = text[span.start : span.end]
-        pieces.append(Piece(text[end : span.start], sentence, sentence))
+    lines = LINE_BREAK.sub(" ", text) if join_lines else text
+    for span in sentence_spans(lines, language, split_sentences=split_sentences):
+        written = text[span.start : span.end]
+        sentence = _SPACES.sub(_joined, written) if join_lines else written
+        pieces.append(Piece(text[end : span.start], sentence, written))
         end = span.end
     return SplitText(pieces, text[end:])

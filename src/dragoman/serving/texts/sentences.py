@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import sentencex
 
-from dragoman.serving.texts.languages import base_of
+from dragoman.serving.language_codes import base_of
 from dragoman.text.characters import WITHOUT_SPACES
 from dragoman.text.lines import LINE_BREAK
 

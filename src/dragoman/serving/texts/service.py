@@ -53,13 +53,15 @@ class TranslationService:
     async def source_of(self, text: str, target: str) -> str:
         """Return the most probable language of a text, of those that can be translated into the target or are it.
 
+        The target must be clear, see `LanguageDetector.best_of`.
+
         Raises:
             RequestError: with status 400 for a target that the server does not have.
         """
         options = TextOptions(source=AUTO, target=target)
         pairs = LanguagePairs(self._lines.pairs)
-        source, _ = await asyncio.to_thread(self._detected_source, text, options, pairs)
-        return source
+        [detection] = await asyncio.to_thread(self._detected_sources, [text], options, pairs)
+        return detection.language
 
     def direct_pair(self, source: str, target: str) -> Pair:
         """Return the pair of a model that translates from one language into another by itself.
@@ -94,8 +96,8 @@ class TranslationService:
         """Return the translation of each text, in order.
 
         If the source is "auto", each text has the most probable language of those that the server can translate into
-        the target, or the target itself. A text whose source is the target comes back unchanged. If the caller is
-        cancelled, all of its sentences are given up.
+        the target, or the target itself if that is clear, see `LanguageDetector.best_of_each`. A text whose source is
+        the target comes back unchanged. If the caller is cancelled, all of its sentences are given up.
 
         Raises:
             RequestError: with status 400 for a language, or a pair of languages, that the server does not have, or XML
@@ -128,9 +130,11 @@ class TranslationService:
     async def _requests(self, texts: Sequence[str], options: TextOptions) -> list[TextRequest]:
         pairs = LanguagePairs(self._lines.pairs)
         texts = [replace_surrogates(text) for text in texts]
+        sources: list[tuple[str, Detection | None]]
         if options.source == AUTO:
             # Detection takes milliseconds per text, and loading its model seconds.
-            sources = await asyncio.to_thread(lambda: [self._detected_source(text, options, pairs) for text in texts])
+            detections = await asyncio.to_thread(self._detected_sources, texts, options, pairs)
+            sources = [(detection.language, detection) for detection in detections]
         else:
             sources = [(options.source, None) for _ in texts]
         group = next(self._groups)
@@ -147,10 +151,9 @@ class TranslationService:
             for text, (source, detected) in zip(texts, sources, strict=True)
         ]
 
-    def _detected_source(self, text: str, options: TextOptions, pairs: LanguagePairs) -> tuple[str, Detection | None]:
+    def _detected_sources(self, texts: Sequence[str], options: TextOptions, pairs: LanguagePairs) -> list[Detection]:
         # Raises RequestError for a target that the server does not have.
         pairs.route(options.target, options.target)
         targets = pairs.matching(options.target)
         codes = [code for code in pairs.codes if code == targets[0] or set(targets) & set(pairs.targets(code))]
-        detection = self._detector.best_of(codes, visible_text(text, options))
-        return detection.language, detection
+        return self._detector.best_of_each(codes, [visible_text(text, options) for text in texts], target=targets[0])

@@ -23,7 +23,7 @@ def split_text(text: str, language: str, options: TextOptions) -> SplitText:
     split_sentences = options.split_sentences
     match options.format:
         case "text":
-            return split_plain_text(text, language, split_sentences=split_sentences)
+            return split_plain_text(text, language, split_sentences=split_sentences, join_lines=options.join_lines)
         case "html":
             return split_markup(text, html_runs(text, options.tags), language, split_sentences=split_sentences)
         case "xml":

@@ -52,6 +52,8 @@ class TextOptions:
         tags: what the tags mean.
         alternatives: number of alternatives beside the best translation.
         split_sentences: True to translate the sentences of a line one by one.
+        join_lines: True to take the line breaks of a text without markup for spaces, so that a sentence may have
+            several lines; those inside a sentence are spaces in its translation.
         alignment: True to return links between words.
         words: True to return the probability of each word, if it is known.
         prefix: text with which the translation of the first sentence begins.
@@ -63,6 +65,7 @@ class TextOptions:
     tags: TagOptions = field(default_factory=TagOptions)
     alternatives: int = 0
     split_sentences: bool = True
+    join_lines: bool = False
     alignment: bool = False
     words: bool = False
     prefix: str = ""

@@ -8,14 +8,17 @@ from pathlib import Path
 
 from dragoman.errors import SettingsError
 from dragoman.models.description import load_description, seq2seq_config
+from dragoman.serving.language_codes import normalized
 from dragoman.serving.lines import Pair
 
-# MODEL=en-de
-_WITH_PAIR = re.compile(r"(?P<path>.+)=(?P<source>[A-Za-z0-9_]{2,20})-(?P<target>[A-Za-z0-9_]{2,20})")
+# After a hyphen, a code has a script (Hans), a region (BR, 419), in the case of BCP 47: another part begins the target.
+_CODE = "[A-Za-z0-9_]{2,20}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
+# MODEL=en-de, MODEL=en-pt-BR
+_WITH_PAIR = re.compile(rf"(?P<path>.+)=(?P<source>{_CODE}?)-(?P<target>{_CODE})")
 
 
 def find_models(arguments: Sequence[str]) -> dict[Pair, Path]:
-    """Return the model directory of each language pair.
+    """Return the model directory of each language pair; the codes of languages are `normalized`.
 
     Args:
         arguments: model directories; or MODEL=en-de for one without languages in its config.json, or to use others.
@@ -37,6 +40,7 @@ def find_models(arguments: Sequence[str]) -> dict[Pair, Path]:
             raise SettingsError(
                 f"the languages of {path} are unknown: write {path}=SOURCE-TARGET, such as {path}=en-de"
             )
+        source, target = normalized(source), normalized(target)
         if (source, target) in models:
             raise SettingsError(
                 f"{models[source, target]} and {path} both translate {source} to {target}: leave one out, or state "

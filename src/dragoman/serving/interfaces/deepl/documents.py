@@ -16,6 +16,7 @@ from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
 from dragoman.serving.interfaces.deepl.texts import CharacterCounts, text_options
+from dragoman.serving.request_error import RequestError
 
 
 class DocumentEndpoints:
@@ -48,15 +49,20 @@ class DocumentEndpoints:
         await check_glossary(context, self._store, call)
         # A long document would keep the event loop from other requests.
         texts = await asyncio.to_thread(document_format.texts, upload.content)
-        context.access.admit_document(request, call.key, sum(map(len, texts)))
-        document = self._documents.add(
-            owner=call.owner,
-            name=name,
-            content=upload.content,
-            document_format=document_format,
-            texts=texts,
-            options=options,
-        )
+        receipt = context.access.admit_document(request, call.key, sum(map(len, texts)))
+        try:
+            document = self._documents.add(
+                owner=call.owner,
+                name=name,
+                content=upload.content,
+                document_format=document_format,
+                texts=texts,
+                options=options,
+                receipt=receipt,
+            )
+        except RequestError:
+            receipt.release()
+            raise
         self._counts.add(call.owner, document.characters)
         return JSONResponse({"document_id": document.identifier, "document_key": document.key})
 

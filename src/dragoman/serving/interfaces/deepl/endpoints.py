@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
+from dragoman.errors import quoted
 from dragoman.serving.context import ServerContext
 from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.documents import DocumentEndpoints
@@ -17,7 +18,6 @@ from dragoman.serving.interfaces.deepl.texts import CharacterCounts, Texts
 from dragoman.serving.request_error import RequestError
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def routes(context: ServerContext) -> list[BaseRoute]:
@@ -45,22 +45,36 @@ def routes(context: ServerContext) -> list[BaseRoute]:
         ("/v2/{path:path}", {}),
         ("/v3/{path:path}", {}),
     ]
-    return [Route(path, _answering(endpoints), methods=_METHODS) for path, endpoints in table]
+    return [Route(path, _Path(endpoints)) for path, endpoints in table]
 
 
-def _answering(endpoints: dict[str, _Endpoint]) -> _Endpoint:
-    """Return an endpoint that selects one by the method of the request, and reports errors as DeepL does."""
+class _Path:
+    """ASGI application that answers the requests of one path, and reports errors as DeepL does.
 
-    async def answer(request: Request) -> Response:
+    Args:
+        endpoints: the endpoints by the method of the request. HEAD is answered where GET is.
+    """
+
+    def __init__(self, endpoints: Mapping[str, _Endpoint]) -> None:
+        self._endpoints = dict(endpoints)
+        if "GET" in endpoints:
+            self._endpoints["HEAD"] = endpoints["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        response = await self._response(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        allowed = {"Allow": ", ".join(self._endpoints)}
         try:
-            if not endpoints:
+            if not self._endpoints:
                 raise RequestError(404, "this server does not have this part of the interface")
-            if request.method not in endpoints:
-                raise RequestError(405, f"the method must be {' or '.join(endpoints)}, not {request.method}")
-            return await endpoints[request.method](request)
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=allowed)
+            if request.method not in self._endpoints:
+                message = f"the method must be {' or '.join(self._endpoints)}, not {quoted(request.method)}"
+                return JSONResponse({"message": message}, status_code=405, headers=allowed)
+            return await self._endpoints[request.method](request)
         except RequestError as error:
-            seconds = error.retry_after
-            headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
-            return JSONResponse({"message": error.message}, status_code=error.status, headers=headers)
-
-    return answer
+            return JSONResponse({"message": error.message}, status_code=error.status, headers=error.headers)

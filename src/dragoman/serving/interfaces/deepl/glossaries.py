@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.serving.context import ServerContext
-from dragoman.serving.glossaries.entries import parse_entries, to_tsv
+from dragoman.serving.glossaries.entries import CONTROL_CHARACTER, parse_entries, to_tsv
 from dragoman.serving.glossaries.store import Glossary, GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import Call, read_call
-from dragoman.serving.interfaces.deepl.languages import find_pair, pairs
+from dragoman.serving.interfaces.deepl.languages import base_pair, find_pair, pairs
 from dragoman.serving.request_error import RequestError
 
 _MAX_NAME = 1024
@@ -34,8 +34,8 @@ class Glossaries:
         """List the pairs of languages for which glossaries can be stored: all that the server translates."""
         await self._admitted(request)
         supported = [
-            {"source_lang": source.lower(), "target_lang": target.lower()}
-            for source, target in pairs(self._context.service)
+            {"source_lang": source, "target_lang": target}
+            for source, target in sorted({base_pair(pair) for pair in pairs(self._context.service)})
         ]
         return JSONResponse({"supported_languages": supported})
 
@@ -44,7 +44,7 @@ class Glossaries:
         call = await self._admitted(request)
         parameters = call.parameters
         name = parameters.text("name").strip()
-        if not name or not name.isprintable() or len(name) > _MAX_NAME:
+        if not name or CONTROL_CHARACTER.search(name) or len(name) > _MAX_NAME:
             raise RequestError(400, f"name must have 1 to {_MAX_NAME:,} characters, none of them a control character")
         pair = find_pair(self._context.service, parameters.text("source_lang"), parameters.text("target_lang"))
         entries_format = parameters.text("entries_format")
@@ -95,11 +95,13 @@ async def check_glossary(context: ServerContext, store: GlossaryStore, call: Cal
     identifier = parameters.optional_text("glossary_id")
     if identifier is None:
         return
-    pair = find_pair(context.service, parameters.text("source_lang"), parameters.text("target_lang"))
+    pair = base_pair(find_pair(context.service, parameters.text("source_lang"), parameters.text("target_lang")))
     glossary = await asyncio.to_thread(store.get, call.owner, identifier)
-    if glossary.pair != pair:
+    # Clients send the languages of a glossary without regions, and those of a text with them.
+    if base_pair(glossary.pair) != pair:
         raise RequestError(
-            400, f"the glossary is for {' to '.join(glossary.pair)}, but the request is for {' to '.join(pair)}"
+            400,
+            f"the glossary is for {' to '.join(base_pair(glossary.pair))}, but the request is for {' to '.join(pair)}",
         )
 
 
@@ -109,13 +111,14 @@ def _identifier(request: Request) -> str:
 
 
 def _described(glossary: Glossary) -> dict[str, object]:
-    """Return a glossary as DeepL describes it; here the codes of languages are in lower case."""
+    """Return a glossary as DeepL describes it; here the codes of languages are in lower case, without variants."""
+    source, target = base_pair(glossary.pair)
     return {
         "glossary_id": glossary.identifier,
         "name": glossary.name,
         "ready": True,
-        "source_lang": glossary.pair[0].lower(),
-        "target_lang": glossary.pair[1].lower(),
+        "source_lang": source,
+        "target_lang": target,
         "creation_time": glossary.created.isoformat(timespec="microseconds"),
         "entry_count": glossary.size,
     }

@@ -11,7 +11,13 @@ from dragoman.serving.context import ServerContext, Usage
 from dragoman.serving.glossaries.store import GlossaryStore
 from dragoman.serving.interfaces.deepl.calls import read_call
 from dragoman.serving.interfaces.deepl.glossaries import check_glossary
-from dragoman.serving.interfaces.deepl.languages import find_source, find_target, source_languages, target_languages
+from dragoman.serving.interfaces.deepl.languages import (
+    base_code,
+    find_source,
+    find_target,
+    source_languages,
+    target_languages,
+)
 from dragoman.serving.interfaces.deepl.tags import tag_options, text_format
 from dragoman.serving.interfaces.parameters import Parameters
 from dragoman.serving.request_error import RequestError
@@ -22,7 +28,8 @@ _NO_LIMIT = 1_000_000_000_000
 # Without required keys, anyone may use any number of keys.
 _COUNTED_OWNERS = 10_000
 _FORMALITY = ("default", "prefer_more", "prefer_less")
-_SPLITTING = {"1": True, "nonewlines": True, "0": False}
+# Whether the sentences of a text are translated one by one, and whether line breaks are spaces.
+_SPLITTING = {"1": (True, False), "nonewlines": (True, True), "0": (False, True)}
 _MODELS = ("latency_optimized", "prefer_quality_optimized", "quality_optimized")
 # Parameters that change the translation, and that the server does not have.
 _NOT_BUILT = ("glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
@@ -66,21 +73,22 @@ class Texts:
         parameters = call.parameters
         texts = parameters.texts("text")
         characters = sum(map(len, texts))
-        context.access.admit(request, call.key, characters)
-        if not texts:
-            raise RequestError(400, "the parameter text is missing")
-        if len(texts) > context.limits.texts:
-            raise RequestError(413, f"a request may have at most {context.limits.texts:,} texts, not {len(texts):,}")
-        options = text_options(context, parameters)
-        model = parameters.optional_text("model_type") and parameters.choice("model_type", *_MODELS)
-        parameters.boolean("show_billed_characters")
-        await check_glossary(context, self._store, call)
-        translated = await context.service.translate(texts, options)
+        with context.access.admit(request, call.key, characters):
+            if not texts:
+                raise RequestError(400, "the parameter text is missing")
+            most = context.limits.texts
+            if len(texts) > most:
+                raise RequestError(413, f"a request may have at most {most:,} texts, not {len(texts):,}")
+            options = text_options(context, parameters)
+            model = parameters.optional_text("model_type") and parameters.choice("model_type", *_MODELS)
+            parameters.boolean("show_billed_characters")
+            await check_glossary(context, self._store, call)
+            translated = await context.service.translate(texts, options)
         self._counts.add(call.owner, characters)
         used = {"model_type_used": model.removeprefix("prefer_")} if model else {}
         translations = [
             {
-                "detected_source_language": each.source.upper(),
+                "detected_source_language": base_code(each.source),
                 "text": each.text,
                 "billed_characters": len(text),
                 **used,
@@ -119,10 +127,12 @@ def text_options(context: ServerContext, parameters: Parameters) -> TextOptions:
         if any(parameters.texts(name)):
             raise RequestError(400, f"the parameter {name} is not supported by this server")
     parameters.boolean("preserve_formatting")
+    split_sentences, join_lines = _SPLITTING[parameters.choice("split_sentences", *_SPLITTING)]
     return TextOptions(
         source=find_source(context.service, parameters.optional_text("source_lang")),
         target=find_target(context.service, parameters.text("target_lang")),
         format=text_format(parameters),
         tags=tag_options(parameters),
-        split_sentences=_SPLITTING[parameters.choice("split_sentences", *_SPLITTING)],
+        split_sentences=split_sentences,
+        join_lines=join_lines,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import traceback
 from collections.abc import Awaitable, Callable
 
@@ -15,6 +14,9 @@ from dragoman.errors import quoted
 from dragoman.serving.request_error import RequestError
 
 _LOG = logging.getLogger(__name__)
+# LibreTranslate answers 400 to what is too large or of an unknown type, and its clients expect that. 456 is a status of
+# DeepL only.
+_STATUSES = {413: 400, 415: 400, 456: 403}
 
 
 class Endpoint:
@@ -42,11 +44,8 @@ class Endpoint:
                 return _error(405, f"this address accepts {allowed} only", {"Allow": allowed})
             return await self._answer(request)
         except RequestError as error:
-            wait = {} if error.retry_after is None else {"Retry-After": str(math.ceil(error.retry_after))}
-            if error.status == 429:
-                return _error(429, f"Slowdown: {error.message}", wait)
-            # LibreTranslate answers 400 to what is too large or of an unknown type, and its clients expect that.
-            return _error(400 if error.status in (413, 415) else error.status, error.message, wait)
+            message = f"Slowdown: {error.message}" if error.status == 429 else error.message
+            return _error(_STATUSES.get(error.status, error.status), message, error.headers)
         except Exception as error:
             # The message of the exception may contain text of the request.
             stack = "".join(traceback.format_tb(error.__traceback__))

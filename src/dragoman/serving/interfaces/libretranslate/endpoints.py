@@ -20,6 +20,8 @@ from dragoman.serving.documents.translation import translate_document
 from dragoman.serving.interfaces.libretranslate.endpoint import Endpoint
 from dragoman.serving.interfaces.libretranslate.suggestions import Suggestion, Suggestions
 from dragoman.serving.interfaces.parameters import Parameters, read_parameters
+from dragoman.serving.language_codes import matching_codes
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.languages import name_of
 from dragoman.serving.texts.service import AUTO, Detection, Language, TextFormat, TextOptions
@@ -60,11 +62,11 @@ class _Interface:
         parameters = await read_parameters(request)
         q = parameters.text_or_texts("q")
         texts = [q] if isinstance(q, str) else q
-        if len(texts) > self._context.limits.texts:
-            raise RequestError(400, f"q has {len(texts):,} texts: send at most {self._context.limits.texts:,}")
-        options = self._options(parameters)
-        self._admit(request, parameters, *texts)
-        translated = await self._service.translate(texts, options)
+        with self._admit(request, parameters, *texts):
+            if len(texts) > self._context.limits.texts:
+                raise RequestError(400, f"q has {len(texts):,} texts: send at most {self._context.limits.texts:,}")
+            options = self._options(parameters)
+            translated = await self._service.translate(texts, options)
         answer: dict[str, list[Any]] = {"translatedText": [translation.text for translation in translated]}
         if options.source == AUTO:
             answer["detectedLanguage"] = [
@@ -82,8 +84,8 @@ class _Interface:
         # A list counts as one text, as in LibreTranslate.
         q = parameters.text_or_texts("q")
         text = q if isinstance(q, str) else "\n".join(q)
-        self._admit(request, parameters, text)
-        detections = await self._service.detect(text)
+        with self._admit(request, parameters, text):
+            detections = await self._service.detect(text)
         return JSONResponse([_detection(detection) for detection in detections])
 
     async def suggest(self, request: Request) -> Response:
@@ -97,31 +99,27 @@ class _Interface:
             source=parameters.text("source"),
             target=parameters.text("target"),
         )
-        # Pages send "auto" if the user has not chosen a language.
-        targets = [
-            language.targets
-            for language in self._service.languages()
-            if suggestion.source in (AUTO, language.code) and suggestion.target in language.targets
-        ]
-        if not targets:
-            raise RequestError(
-                400, f"{quoted(suggestion.source)} to {quoted(suggestion.target)} is not supported: see /languages"
-            )
-        self._admit(request, parameters, suggestion.q, suggestion.s)
-        await asyncio.to_thread(self._suggestions.add, suggestion)
+        with self._admit(request, parameters, suggestion.q, suggestion.s):
+            if not self._is_supported(suggestion.source, suggestion.target):
+                raise RequestError(
+                    400, f"{quoted(suggestion.source)} to {quoted(suggestion.target)} is not supported: see /languages"
+                )
+            await asyncio.to_thread(self._suggestions.add, suggestion)
         return JSONResponse({"success": True})
 
     async def translate_file(self, request: Request) -> Response:
         """Translate a file, and answer with the address of its translation."""
         parameters = await read_parameters(request)
+        self._admit(request, parameters)
         upload = parameters.upload("file")
         document_format = format_of(upload.name)
+        options = replace(self._options(parameters), format="text", alternatives=0)
         # A long document would keep the event loop from other requests.
         texts = await asyncio.to_thread(document_format.texts, upload.content)
-        options = replace(self._options(parameters), format="text", alternatives=0)
-        self._admit(request, parameters, *texts)
-        content = await translate_document(self._service, document_format, upload.content, texts, options)
-        token = await asyncio.to_thread(self._files.put, content, upload.name)
+        key = parameters.optional_text("api_key")
+        with self._context.access.admit_document(request, key, sum(map(len, texts))):
+            content = await translate_document(self._service, document_format, upload.content, texts, options)
+            token = await asyncio.to_thread(self._files.put, content, upload.name)
         return JSONResponse({"translatedFileUrl": f"{str(request.base_url).rstrip('/')}/download_file/{token}"})
 
     async def download_file(self, request: Request) -> Response:
@@ -179,6 +177,15 @@ class _Interface:
         only_targets = sorted(targets - {language.code for language in sources})
         return [*sources, *(Language(code=code, name=name_of(code), targets=()) for code in only_targets)]
 
+    def _is_supported(self, source: str, target: str) -> bool:
+        """Return whether the server translates between two languages, the first of which may be "auto"."""
+        languages = self._service.languages()
+        # Pages send "auto" if the user has not chosen a language.
+        sources = [language.code for language in languages]
+        if source != AUTO:
+            sources = matching_codes(source, sources)
+        return any(matching_codes(target, language.targets) for language in languages if language.code in sources)
+
     def _options(self, parameters: Parameters) -> TextOptions:
         text_format = parameters.choice("format", "text", "html")
         return TextOptions(
@@ -190,8 +197,8 @@ class _Interface:
             ),
         )
 
-    def _admit(self, request: Request, parameters: Parameters, *texts: str) -> None:
-        self._context.access.admit(request, parameters.optional_text("api_key"), sum(map(len, texts)))
+    def _admit(self, request: Request, parameters: Parameters, *texts: str) -> Receipt:
+        return self._context.access.admit(request, parameters.optional_text("api_key"), sum(map(len, texts)))
 
 
 def _detection(detection: Detection) -> dict[str, object]:

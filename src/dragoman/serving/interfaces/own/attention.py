@@ -24,7 +24,13 @@ def routes(context: ServerContext) -> list[BaseRoute]:
 
     async def attention(request: Request) -> Response:
         body = await read_body(request, AttentionRequest)
-        admit(context.access, request, len(body.text) + len(body.translation or ""))
+        with admit(context.access, request, len(body.text) + len(body.translation or "")):
+            result = await computed(body)
+        if body.format == "html":
+            return Response(result, headers={"Content-Security-Policy": policy}, media_type="text/html")
+        return Response(result, media_type="application/json")
+
+    async def computed(body: AttentionRequest) -> str:
         service = context.service
         source = await service.source_of(body.text, body.target) if body.source == AUTO else body.source
         pair = service.direct_pair(source, body.target)
@@ -34,9 +40,6 @@ def routes(context: ServerContext) -> list[BaseRoute]:
                 [body.text], TextOptions(source=source, target=body.target, split_sentences=False)
             )
             translation = text.text
-        result = await context.attention.attention(pair, body.text, translation, body.format)
-        if body.format == "html":
-            return Response(result, headers={"Content-Security-Policy": policy}, media_type="text/html")
-        return Response(result, media_type="application/json")
+        return await context.attention.attention(pair, body.text, translation, body.format)
 
     return [Route("/v1/attention", reporting_errors(attention), methods=["POST"])]

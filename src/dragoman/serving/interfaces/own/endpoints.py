@@ -5,6 +5,7 @@ A key is sent as "Authorization: Bearer KEY". Errors are {"error": {"message": t
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -36,6 +37,7 @@ from dragoman.serving.interfaces.own.schemas import (
     text_answer,
 )
 from dragoman.serving.interfaces.parameters import JSON, content_type
+from dragoman.serving.receipts import Receipt
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.service import TextOptions, TranslatedSentence, TranslatedText
 
@@ -62,8 +64,7 @@ def reporting_errors(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except RequestError as error:
-            headers = {} if error.retry_after is None else {"Retry-After": f"{error.retry_after:.0f}"}
-            return _json(ErrorAnswer(error=Failure(message=error.message)), error.status, headers)
+            return _json(ErrorAnswer(error=Failure(message=error.message)), error.status, error.headers)
 
     return wrapped
 
@@ -81,34 +82,38 @@ class _Interface:
     async def translate(self, request: Request) -> Response:
         """Answer POST /v1/translate."""
         body = await read_body(request, TranslateRequest)
-        limits = self._context.limits
-        if len(body.texts) > limits.texts:
-            raise RequestError(400, f"texts: there are {len(body.texts)} texts; a request may have {limits.texts}")
-        admit(self._context.access, request, sum(map(len, body.texts)) + len(body.prefix))
-        if body.prefix and len(body.texts) > 1:
-            raise RequestError(400, "prefix: give one text, with whose translation it begins")
-        options = replace(self._options(body), prefix=body.prefix)
-        texts = await self._context.service.translate(body.texts, options)
+        most = self._context.limits.texts
+        with admit(self._context.access, request, sum(map(len, body.texts)) + len(body.prefix)):
+            if len(body.texts) > most:
+                raise RequestError(400, f"texts: there are {len(body.texts)} texts; a request may have {most}")
+            if body.prefix and len(body.texts) > 1:
+                raise RequestError(400, "prefix: give one text, with whose translation it begins")
+            options = replace(self._options(body), prefix=body.prefix)
+            texts = await self._context.service.translate(body.texts, options)
         return _json(TranslateAnswer(translations=[text_answer(text) for text in texts]))
 
     async def stream(self, request: Request) -> Response:
         """Answer POST /v1/translate/stream with server-sent events: `sentence` for each sentence, then `text`."""
         body = await read_body(request, StreamRequest)
-        admit(self._context.access, request, len(body.text))
-        events = _events(self._context.service.stream(body.text, self._options(body)))
-        # The first event is awaited here, so that a language that is not supported has a status of its own.
+        receipt = admit(self._context.access, request, len(body.text))
         try:
-            first = await anext(events)
+            events = _events(self._context.service.stream(body.text, self._options(body)), receipt)
+            # The first event is awaited here, so that a language that is not supported has a status of its own.
+            try:
+                first = await anext(events)
+            except BaseException:
+                await events.aclose()
+                raise
         except BaseException:
-            await events.aclose()
+            receipt.release()
             raise
         return _EventResponse(first, events)
 
     async def detect(self, request: Request) -> Response:
         """Answer POST /v1/detect."""
         body = await read_body(request, DetectRequest)
-        admit(self._context.access, request, len(body.text))
-        detections = await self._context.service.detect(body.text)
+        with admit(self._context.access, request, len(body.text)):
+            detections = await self._context.service.detect(body.text)
         return _json(DetectAnswer(detections=[detected_language(detection) for detection in detections]))
 
     async def languages(self, request: Request) -> Response:
@@ -174,22 +179,34 @@ async def _chain(first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _events(
-    stream: AsyncGenerator[TranslatedSentence | TranslatedText, None],
+    stream: AsyncGenerator[TranslatedSentence | TranslatedText, None], receipt: Receipt
 ) -> AsyncGenerator[str, None]:
-    """Yield server-sent events; an error after the first one is an event too, as the status is sent by then."""
+    """Yield server-sent events; an error after the first one is an event too, as the status is sent by then.
+
+    The characters are released if there is an error, and charged if the client goes away after the first event.
+    """
     async with aclosing(stream):
         started = False
         try:
             async for item in stream:
+                started = True
                 if isinstance(item, TranslatedSentence):
                     yield _event("sentence", sentence_answer(item))
                 else:
                     yield _event("text", text_answer(item))
-                started = True
         except RequestError as error:
+            receipt.release()
             if not started:
                 raise
             yield _event("error", ErrorAnswer(error=Failure(message=error.message)))
+        except Exception:
+            receipt.release()
+            raise
+        finally:
+            if started:
+                receipt.charge()
+            else:
+                receipt.release()
 
 
 def _event(name: str, answer: Schema) -> str:
@@ -197,14 +214,14 @@ def _event(name: str, answer: Schema) -> str:
     return f"event: {name}\ndata: {answer.model_dump_json(exclude_none=True)}\n\n"
 
 
-def admit(access: Access, request: Request, characters: int) -> None:
+def admit(access: Access, request: Request, characters: int) -> Receipt:
     """Count a request for its key or address.
 
     Raises:
         RequestError: as `Access.admit`.
     """
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    access.admit(request, key.strip() if scheme.lower() == "bearer" else None, characters)
+    return access.admit(request, key.strip() if scheme.lower() == "bearer" else None, characters)
 
 
 async def read_body(request: Request, schema: type[Body]) -> Body:
@@ -216,7 +233,7 @@ async def read_body(request: Request, schema: type[Body]) -> Body:
     if content_type(request)[0] != JSON:
         raise RequestError(415, "send the body as JSON, with the header Content-Type: application/json")
     try:
-        return schema.model_validate_json(await request.body())
+        return schema.model_validate_json((await request.body()).removeprefix(codecs.BOM_UTF8))
     except ValidationError as invalid:
         # Without the input, which is text of the user.
         problem = invalid.errors(include_url=False, include_context=False, include_input=False)[0]

@@ -43,9 +43,13 @@ _SCHEMAS: tuple[type[Schema], ...] = (
 _ERRORS = {
     "400": "The body is not what the schema describes, or the languages are not supported.",
     "403": "The key is missing or unknown.",
+    "408": "The body does not arrive in time.",
     "413": "The texts have more characters than a request may have.",
     "415": "The body is not sent as application/json.",
+    "421": "The name of the host is not one of the names of the server.",
     "429": "The key or the address has sent too much in a minute. Retry-After gives the seconds to wait.",
+    "456": "The quota of the key in this month is exhausted.",
+    "500": "Internal error of the server.",
     "503": "The server is full or stopping, or the sentence was lost. Retry-After gives the seconds to wait.",
 }
 _STREAM = (
@@ -102,7 +106,7 @@ def describe(limits: Limits, *, keys_required: bool) -> Json:
                 "get": {
                     "summary": "List the languages and the limits",
                     "operationId": "languages",
-                    "responses": {"200": _answer(LanguagesAnswer), **_errors("403", "429", "503")},
+                    "responses": {"200": _answer(LanguagesAnswer), **_errors("403", "408", "421", "429", "500", "503")},
                 }
             },
         },

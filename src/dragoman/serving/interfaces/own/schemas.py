@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from dragoman.serving.texts.service import Detection, TranslatedSentence, TranslatedText
 
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "The text contains the character NUL: remove it")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_without_nul)]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=35, examples=["en"])]
 
 
@@ -32,8 +41,8 @@ class TranslationOptions(Schema):
 class TranslateRequest(TranslationOptions):
     """Texts to translate."""
 
-    texts: list[str] = Field(min_length=1, description="The texts.")
-    prefix: str = Field(
+    texts: list[Text] = Field(min_length=1, description="The texts.")
+    prefix: Text = Field(
         "",
         max_length=2000,
         description="Text with which the translation of the first sentence begins; for a single text. Alternatives "
@@ -44,16 +53,16 @@ class TranslateRequest(TranslationOptions):
 class StreamRequest(TranslationOptions):
     """A text to translate sentence by sentence."""
 
-    text: str = Field(description="The text.")
+    text: Text = Field(description="The text.")
 
 
 class AttentionRequest(Schema):
     """A sentence whose attention is computed."""
 
-    text: str = Field(description="The sentence.")
+    text: Text = Field(description="The sentence.")
     source: LanguageCode = Field(description='Code of the source language, or "auto" to detect it.')
     target: LanguageCode = Field(description="Code of the target language.")
-    translation: str | None = Field(None, description="The translation. Defaults to that of the model.")
+    translation: Text | None = Field(None, description="The translation. Defaults to that of the model.")
     format: Literal["json", "html"] = Field(
         "json", description='"json" for the weights, "html" for a page that shows them, and needs no network.'
     )
@@ -78,7 +87,7 @@ class AttentionAnswer(Schema):
 class DetectRequest(Schema):
     """A text whose language is detected."""
 
-    text: str = Field(description="The text.")
+    text: Text = Field(description="The text.")
 
 
 class DetectedLanguage(Schema):

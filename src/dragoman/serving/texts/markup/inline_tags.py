@@ -2,7 +2,8 @@
 
 With links between words, an element surrounds the words that are linked to its words. Without links, or if elements
 would overlap, each tag goes to the place in proportion to its place in the source, counted in words. The order of the
-tags is kept then, so elements that were nested correctly stay so.
+tags is kept then, so elements that were nested correctly stay so. A tag inside a word stays there if the translation
+has the same word; otherwise it goes before the word if it opens an element, or else after it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.evaluation.alignment import Link
+from dragoman.serving.texts.markup.unit_map import UnitMap, corresponding_units, offset_in_unit
 from dragoman.text.characters import WITHOUT_SPACES
 
 _UNIT = re.compile(rf"{WITHOUT_SPACES.pattern}|(?:(?!{WITHOUT_SPACES.pattern})\S)+")
@@ -152,14 +154,29 @@ def _linked_places(
     ordered: list[tuple[int, int, int, int]] = []
     for depth, element in enumerate(elements):
         before, after = tags[element.opening][0], tags[element.closing][0]
-        start = _after_punctuation(source, before, translation, target_words[element.start])
-        end = _before_punctuation(source, after, translation, target_words[element.end - 1])
+        first, last = target_words[element.start], target_words[element.end - 1]
+        start_inside = _inside_word(source, source_words, before, translation, first)
+        end_inside = _inside_word(source, source_words, after, translation, last)
+        start = _after_punctuation(source, before, translation, first) if start_inside is None else start_inside
+        end = _before_punctuation(source, after, translation, last) if end_inside is None else end_inside
         if start >= end:
             start, end = target_words[element.start][0], target_words[element.end - 1][1]
         # At the same offset, closing tags come before opening ones; inner elements close first and open last.
         ordered += [(start, 1, -depth, element.opening), (end, 0, depth, element.closing)]
     places = [(place, index) for place, _, _, index in sorted(ordered)]
     return places if _is_nested([tags[index][1] for _, index in places]) else None
+
+
+def _inside_word(
+    source: str, words: Sequence[tuple[int, int]], offset: int, translation: str, target_word: tuple[int, int]
+) -> int | None:
+    """Return the place in a target word that corresponds to an offset inside a source word; None if none does."""
+    word = bisect_right(words, offset, key=lambda span: span[1])
+    if word == len(words) or not words[word][0] < offset < words[word][1]:
+        return None
+    (start, end), (target_start, target_end) = words[word], target_word
+    place = offset_in_unit(source[start:end], offset - start, translation[target_start:target_end])
+    return None if place is None else target_start + place
 
 
 def _is_nested(tags: Sequence[Tag]) -> bool:
@@ -178,27 +195,110 @@ def _proportional_places(
 ) -> list[tuple[int, int]]:
     source_units = [match.span() for match in _UNIT.finditer(source)]
     target_units = [match.span() for match in _UNIT.finditer(translation)]
-    starts, ends = [start for start, _ in source_units], [end for _, end in source_units]
-    opening_of = {element.closing: element.opening for element in elements}
+    inner = _tags_inside_units(source_units, tags)
+    pairs = corresponding_units(
+        [source[start:end] for start, end in source_units],
+        [translation[start:end] for start, end in target_units],
+        inner,
+    )
+    inside: dict[int, int] = {}
+    for index, (offset, _) in enumerate(tags):
+        unit = bisect_right(source_units, offset, key=lambda span: span[1])
+        if unit in pairs and unit in inner:
+            place_inside = _inside_word(source, source_units, offset, translation, target_units[pairs[unit]])
+            if place_inside is not None:
+                inside[index] = place_inside
+    boundaries = _boundaries(source, tags, elements, source_units, target_units, pairs, inside)
     places: list[tuple[int, int]] = []
-    boundaries: list[int] = []
+    previous = 0
     for index, (offset, tag) in enumerate(tags):
-        closes = tag.kind == "end"
-        # An opening tag inside a word goes before it, a closing one after it.
-        before = bisect_left(starts, offset) if closes else bisect_right(ends, offset)
-        boundary = (2 * before * len(target_units) + len(source_units)) // (2 * len(source_units))
-        if index in opening_of and boundary == boundaries[opening_of[index]] and offset > tags[opening_of[index]][0]:
-            boundary = min(boundary + 1, len(target_units))
-        boundary = max([boundary, *boundaries[-1:]])
-        boundaries.append(boundary)
-        if closes and boundary:
+        boundary = boundaries[index]
+        if index in inside:
+            place = inside[index]
+        elif _closes(source, offset, tag) and boundary:
             place = _before_punctuation(source, offset, translation, target_units[boundary - 1])
         elif boundary < len(target_units):
             place = _after_punctuation(source, offset, translation, target_units[boundary])
         else:
             place = len(translation)
-        places.append((max([place, *(previous for previous, _ in places[-1:])]), index))
+        previous = max(place, previous)
+        places.append((previous, index))
     return places
+
+
+def _tags_inside_units(units: Sequence[tuple[int, int]], tags: Sequence[tuple[int, Tag]]) -> dict[int, list[int]]:
+    """Return the offsets of tags inside units, by the index of the unit; they count from the start of the unit."""
+    inner: dict[int, list[int]] = {}
+    for offset, _ in tags:
+        unit = bisect_right(units, offset, key=lambda span: span[1])
+        if unit < len(units) and units[unit][0] < offset:
+            inner.setdefault(unit, []).append(offset - units[unit][0])
+    return inner
+
+
+def _closes(source: str, offset: int, tag: Tag) -> bool:
+    """Return whether a tag belongs to the word before it: it ends an element, or stands alone and touches the word."""
+    has_no_content = tag.void or tag.kind == "other"
+    return tag.kind == "end" or (has_no_content and offset > 0 and not source[offset - 1].isspace())
+
+
+def _boundaries(
+    source: str,
+    tags: Sequence[tuple[int, Tag]],
+    elements: Sequence[_Element],
+    source_units: Sequence[tuple[int, int]],
+    target_units: Sequence[tuple[int, int]],
+    pairs: Mapping[int, int],
+    inside: Mapping[int, int],
+) -> list[int]:
+    """Return the number of target units before each tag, in ascending order.
+
+    An element that has content surrounds at least one unit, if there are enough. Elements that begin or end outside the
+    sentence have content there, too, but should have a part of the sentence.
+
+    Args:
+        source: the source.
+        tags: its tags.
+        elements: its elements.
+        source_units: its units.
+        target_units: units of the translation.
+        pairs: units that correspond.
+        inside: places of tags inside target units, by the index of the tag.
+    """
+    count = len(target_units)
+    unit_map = UnitMap(len(source_units), count, pairs)
+    starts, ends = [start for start, _ in source_units], [end for _, end in source_units]
+    opening_of = {element.closing: element.opening for element in elements}
+    closing_of = {element.opening: element.closing for element in elements}
+    target_starts = [start for start, _ in target_units]
+    boundaries: list[int] = []
+    # No tag goes before a tag inside a unit that it follows.
+    lowest: list[int] = []
+    for index, (offset, tag) in enumerate(tags):
+        closes = _closes(source, offset, tag)
+        # An opening tag inside a word goes before it, a closing one after it.
+        before = bisect_left(starts, offset) if closes else bisect_right(ends, offset)
+        boundary = max([unit_map.boundary(before, closes=closes), *boundaries[-1:]])
+        lowest.append(max([*lowest[-1:], 0]))
+        if index in inside:
+            lowest[-1] = bisect_right(target_starts, inside[index])
+        elif tag.kind == "end":
+            opening = opening_of.get(index)
+            begin, least = (0, 0) if opening is None else (tags[opening][0], boundaries[opening])
+            if begin < offset and opening not in inside:
+                boundary = max(boundary, least + 1)
+        boundaries.append(min(boundary, count))
+    following = count
+    for index in reversed(range(len(tags))):
+        offset, tag = tags[index]
+        highest = following
+        if tag.kind == "start" and not tag.void and index not in inside:
+            closing = closing_of.get(index)
+            end, most = (len(source), count) if closing is None else (tags[closing][0], boundaries[closing])
+            if offset < end and closing not in inside:
+                highest = min(highest, most - 1)
+        following = boundaries[index] = max(min(boundaries[index], highest), lowest[index])
+    return boundaries
 
 
 def _before_punctuation(source: str, offset: int, translation: str, unit: tuple[int, int]) -> int:

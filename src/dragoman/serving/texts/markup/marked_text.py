@@ -116,8 +116,9 @@ def split_markup(
 def _with_sides(characters: str, span: Span, tags: Sequence[tuple[int, Tag]]) -> list[Tag]:
     """Return the tags inside a sentence; those without content with what is on both sides."""
 
-    def side(neighbour: str) -> Side:
-        return "space" if neighbour.isspace() else "glued" if neighbour.isalnum() else "free"
+    def side(neighbour: str, *, adjacent: bool) -> Side:
+        # Of several tags at one place, only the outer ones have a space beside them.
+        return "glued" if neighbour.isalnum() else "space" if adjacent and neighbour.isspace() else "free"
 
     sided = []
     for index, (offset, tag) in enumerate(tags):
@@ -125,9 +126,11 @@ def _with_sides(characters: str, span: Span, tags: Sequence[tuple[int, Tag]]) ->
         if tag.void or tag.kind == "other":
             is_first = not index or tags[index - 1][0] != offset
             is_last = index + 1 == len(tags) or tags[index + 1][0] != offset
-            before: Side = side(characters[offset - 1]) if is_first else "free"
-            after: Side = side(characters[offset]) if is_last else "free"
-            tag = replace(tag, before=before, after=after)
+            tag = replace(
+                tag,
+                before=side(characters[offset - 1], adjacent=is_first),
+                after=side(characters[offset], adjacent=is_last),
+            )
         sided.append(tag)
     return sided
 
