@@ -69,19 +69,21 @@ def main() -> None:
     arguments = parser.parse_args()
     translator, search = Translator.load(arguments.model, device="cpu"), SearchConfig(beam=5)
     pairs = list(read_corpora([parse_corpus(corpus) for corpus in arguments.test]))[: arguments.lines]
-    of_words, of_sentences, labels = [], [], []
+    of_words: list[float] = []
+    of_sentences: list[float] = []
+    labels: list[bool] = []
     for pair in pairs:
         translation = translated(translator, pair.source, search)
         words = translation.text.split(" ")
         assert translation.word_probabilities is not None
         assert len(words) == len(translation.word_probabilities)
-        for word, probability, right in zip(
+        for word, probability, label in zip(
             words, translation.word_probabilities, right_words(words, pair.target), strict=True
         ):
             if bare(word):
                 of_words.append(probability)
                 of_sentences.append(translation.score)
-                labels.append(right)
+                labels.append(label)
     probabilities, scores, right = np.array(of_words), np.array(of_sentences), np.array(labels)
     print(f"{processor()}; Dragoman {__version__}, Python {sys.version.split()[0]}")
     print(f"{len(pairs):,} lines, {len(right):,} words, {100 * right.mean():.0f} % right\n")
@@ -90,9 +92,10 @@ def main() -> None:
         marked = probabilities < threshold
         shares = [100 * float(part.mean()) for part in (marked, right[marked], right[~marked])]
         print(f"| probability < {threshold} | " + " | ".join(f"{share:.0f}" for share in shares) + " |")
-    word, sentence = auc(probabilities, right), auc(scores, right)
-    print(f"\nAUC: {word:.3f} by the probability of the word, {sentence:.3f} by the score of its sentence")
-    print(json.dumps({"ratio": round((word - 0.5) / (sentence - 0.5), 2), "word": word, "sentence": sentence}))
+    by_word, by_sentence = auc(probabilities, right), auc(scores, right)
+    print(f"\nAUC: {by_word:.3f} by the probability of the word, {by_sentence:.3f} by the score of its sentence")
+    ratio = round((by_word - 0.5) / (by_sentence - 0.5), 2)
+    print(json.dumps({"ratio": ratio, "word": by_word, "sentence": by_sentence}))
 
 
 if __name__ == "__main__":
