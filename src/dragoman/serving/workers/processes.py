@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -17,17 +18,20 @@ from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.workers.frames import FrameError, decode_message, encode_frame, encode_message, read_frame
 from dragoman.serving.workers.held_models import HoldingSettings
+from dragoman.serving.workers.line_window import LineWindow
 from dragoman.serving.workers.messages import AttentionRequest, Failure, LineRequest, Refusal, read_number, read_part
 from dragoman.serving.workers.nursery import END_SECONDS, MAX_MESSAGE_BYTES
 from dragoman.settings import to_mapping
 from dragoman.translation.results import Translation
 
-# Seconds between pings of a worker, and number of unanswered pings after which it is killed: about 4 seconds. Pings are
-# counted, because time also passes while the whole server is suspended.
+# Seconds between pings of a worker, and number of these intervals after which it is killed if it has sent nothing, or
+# its engine has not proceeded: about 4 seconds. Intervals are counted, because time also passes while the whole server
+# is suspended.
 PING_SECONDS, STUCK_PINGS = 0.3, 13
 # Seconds that a nursery has to fork a worker, and a worker to load its models if they need torch.
 FORK_SECONDS, WORKER_SECONDS = 3.0, 300.0
 LOST = "the process that had this text has ended: send the request again"
+_LOG = logging.getLogger(__name__)
 
 
 class NurseryProcess:
@@ -139,7 +143,10 @@ class WorkerProcess:
         self._reader, self._writer = reader, writer
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Translation | str]] = {}
-        self._answered = -1
+        self._window = LineWindow(self._write)
+        # Intervals in which the worker has sent nothing, and answers in succession that its engine has not proceeded.
+        self._silent = self._halted = 0
+        self._pinged = False
         self._tasks: list[asyncio.Task[None]] = []
         self._ended = asyncio.Event()
 
@@ -180,7 +187,7 @@ class WorkerProcess:
         number = next(self._numbers)
         request = LineRequest(id=number, pair=pair, line=line, options=options)
         # An empty line is work, too.
-        translation = await self._answer(number, {"translate": to_mapping(request)}, len(line) + 1)
+        translation = await self._answer(number, {"translate": to_mapping(request)}, len(line) + 1, options.group)
         assert isinstance(translation, Translation)
         return translation
 
@@ -192,7 +199,9 @@ class WorkerProcess:
         assert isinstance(result, str)
         return result
 
-    async def _answer(self, number: int, message: dict[str, object], characters: int) -> Translation | str:
+    async def _answer(
+        self, number: int, message: dict[str, object], characters: int, group: int = 0
+    ) -> Translation | str:
         """Send a request, and return its answer."""
         try:
             frame = encode_frame(message)
@@ -203,15 +212,19 @@ class WorkerProcess:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         self.characters += characters
         try:
-            self._writer.write(frame)
+            self._window.add(number, group, frame)
             return await answer
         except asyncio.CancelledError:
-            if self.alive and number in self._waiting:
-                self._writer.write(encode_frame({"cancel": number}))
+            if not self._window.withdraw(number, group):
+                self._write(encode_frame({"cancel": number}))
             raise
         finally:
             self._waiting.pop(number, None)
             self.characters -= characters
+
+    def _write(self, frame: bytes) -> None:
+        if self.alive:
+            self._writer.write(frame)
 
     async def close(self, *, kill: bool = False) -> None:
         """Close the connection, on which the worker ends; its lines in flight are lost."""
@@ -248,32 +261,43 @@ class WorkerProcess:
             self._give_up(kill=not ended)
 
     def _receive(self, message: dict[str, object]) -> None:
+        self._silent = 0
         match message:
-            case {"pong": number}:
-                self._answered = read_number(number)
+            case {"pong": _, "proceeds": bool(proceeds)}:
+                self._pinged = False
+                self._halted = 0 if proceeds else self._halted + 1
             case {"id": number, "translation": value}:
-                answer = self._waiting.get(read_number(number))
-                translation = read_part(Translation, value)
-                if answer is not None and not answer.done():
-                    answer.set_result(translation)
+                self._settle(read_number(number), read_part(Translation, value))
             case {"id": number, "attention": str(result)}:
-                answer = self._waiting.get(read_number(number))
-                if answer is not None and not answer.done():
-                    answer.set_result(result)
+                self._settle(read_number(number), result)
             case {"id": number, "refused": value}:
-                answer = self._waiting.get(read_number(number))
                 refusal = read_part(Refusal, value)
-                if answer is not None and not answer.done():
-                    answer.set_exception(RequestError(refusal.status, refusal.message))
+                self._settle(read_number(number), RequestError(refusal.status, refusal.message))
+            case {"cancelled": number}:
+                self._window.finish(read_number(number))
             case _:
                 raise FrameError("a message is of an unknown kind")
 
+    def _settle(self, number: int, outcome: Translation | str | RequestError) -> None:
+        self._window.finish(number)
+        answer = self._waiting.get(number)
+        if answer is None or answer.done():
+            return
+        if isinstance(outcome, RequestError):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)
+
     async def _watch(self) -> None:
-        """Give the worker up when it hangs, or its engine does: it then does not answer pings."""
+        """Give the worker up when it hangs, or its engine does."""
         for number in count():
-            if number - self._answered > STUCK_PINGS:
+            if self._silent > STUCK_PINGS or self._halted > STUCK_PINGS:
+                _LOG.error("process %d does not answer, or its engine hangs: it is killed", self.pid)
                 self._give_up(kill=True)
                 return
-            if self.alive:
-                self._writer.write(encode_frame({"ping": number}))
+            # One at a time: pings that arrive together would find an engine that has not proceeded between them.
+            if not self._pinged:
+                self._pinged = True
+                self._write(encode_frame({"ping": number}))
+            self._silent += 1
             await asyncio.sleep(PING_SECONDS)
