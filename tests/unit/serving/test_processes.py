@@ -1,11 +1,14 @@
 """The server and a worker that does not keep to the protocol."""
 
 import asyncio
+import errno
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -16,8 +19,9 @@ from dragoman.serving.lines import LineOptions
 from dragoman.serving.request_error import RequestError
 from dragoman.serving.workers import line_window, processes
 from dragoman.serving.workers.frames import FrameError, encode_frame, read_frame
+from dragoman.serving.workers.held_models import HoldingSettings, ModelSource
 from dragoman.serving.workers.messages import read_number
-from dragoman.serving.workers.processes import WorkerProcess
+from dragoman.serving.workers.processes import NurseryProcess, WorkerProcess
 from dragoman.serving.workers.sentence_search import Done
 from dragoman.serving.workers.worker import Worker
 
@@ -133,6 +137,53 @@ def test_a_worker_that_closes_its_connection_has_ended() -> None:
             assert process.poll() is None
 
     asyncio.run(check())
+
+
+def test_a_fork_that_was_given_up_leaves_nothing_to_the_next() -> None:
+    async def check() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        nursery = NurseryProcess(cast(asyncio.subprocess.Process, None), ours)
+        with ours, theirs:
+            forks = [asyncio.create_task(nursery.fork("lines")) for _ in range(2)]
+            await asyncio.sleep(0)
+            connections = [socket.socket(fileno=socket.recv_fds(theirs, 1000, 1)[1][0]) for _ in forks]
+            await asyncio.sleep(0.01)
+            forks[0].cancel()
+            await asyncio.gather(forks[0], return_exceptions=True)
+            with pytest.raises(BrokenPipeError):
+                connections[0].send(encode_frame({"started": 111}))
+            connections[1].send(encode_frame({"started": (1 << 22) + 2}) + encode_frame({"ready": True}))
+            worker = await forks[1]
+            assert worker.pid == (1 << 22) + 2
+            await worker.close()
+            for connection in connections:
+                connection.close()
+
+    asyncio.run(check())
+
+
+def test_nurseries_that_do_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = HoldingSettings(models=(ModelSource(pair=PAIR, directories=(tmp_path,)),))
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(ModelError, match="cannot be started: Permission denied"):
+        asyncio.run(NurseryProcess.start(settings))
+    program.chmod(0o700)
+    monkeypatch.setattr(processes, "LOADING_SECONDS", 0.1)
+    with pytest.raises(ModelError, match=r"were not loaded within 0.1 s"):
+        asyncio.run(NurseryProcess.start(settings))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def fork() -> None:
+        monkeypatch.setattr(socket, "socketpair", refuse)
+        await NurseryProcess(cast(asyncio.subprocess.Process, None), cast(socket.socket, None)).fork("lines")
+
+    with pytest.raises(ModelError, match="no process can be started: Too many open files"):
+        asyncio.run(fork())
 
 
 @pytest.mark.parametrize(

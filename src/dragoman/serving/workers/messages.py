@@ -3,7 +3,8 @@
 | from | to | message |
 |---|---|---|
 | server | nursery | {"load": `HoldingSettings`}, answered {"loaded": true} or {"error": `Failure`} |
-| server | nursery | {"fork": "lines" or "attention"} with one end of a connection, answered {"forked": process id} |
+| server | nursery | {"fork": "lines" or "attention"} with one end of a connection, not answered |
+| worker | server | {"started": process id}, its first message |
 | worker | server | {"ready": true} when it can translate, or {"error": `Failure`} before it ends |
 | server | worker | {"translate": `LineRequest`} |
 | server | worker | {"cancel": number of a request}, answered {"cancelled": number} unless the request was answered |

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Literal, Self
 
-from dragoman.errors import ModelError
+from dragoman.errors import ModelError, reason_of
 from dragoman.serving.attention_requests import AttentionForm
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
@@ -28,8 +28,8 @@ from dragoman.translation.results import Translation
 # its engine has not proceeded: about 4 seconds. Intervals are counted, because time also passes while the whole server
 # is suspended.
 PING_SECONDS, STUCK_PINGS = 0.3, 13
-# Seconds that a nursery has to fork a worker, and a worker to load its models if they need torch.
-FORK_SECONDS, WORKER_SECONDS = 3.0, 300.0
+# Seconds that a nursery has to load the models and to fork a worker, and a worker to load models that need torch.
+LOADING_SECONDS, FORK_SECONDS, WORKER_SECONDS = 600.0, 3.0, 300.0
 LOST = "the process that had this text has ended: send the request again"
 _LOG = logging.getLogger(__name__)
 
@@ -39,41 +39,58 @@ class NurseryProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self._process, self._control = process, control
-        self._lock = asyncio.Lock()
 
     @classmethod
     async def start(cls, settings: HoldingSettings) -> Self:
         """Start a nursery and let it load models.
 
         Raises:
-            ModelError: if a model is missing, damaged, or not finite, or the process ends.
+            ModelError: if a model is missing, damaged, or not finite, or the process cannot be started, ends, or takes
+                longer than 10 minutes.
             SettingsError: if a setting is not available for a model.
         """
-        control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        control.setblocking(False)
-        with other:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "dragoman.serving.workers.nursery", str(other.fileno())),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[other.fileno()],
-                # The signals of a terminal reach the server only.
-                start_new_session=True,
-                # numpy's library would start threads, which a fork does not copy.
-                env={"OMP_NUM_THREADS": str(settings.threads), **os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            )
-        nursery = cls(process, control)
         try:
-            control.send(encode_message({"load": to_mapping(settings)}))
-            answer = await nursery._receive()
+            nursery = await cls._started(settings)
+        except OSError as error:
+            reason = reason_of(error)
+            raise ModelError(f"the process that loads the models cannot be started: {reason}") from error
+        try:
+            nursery._control.send(encode_message({"load": to_mapping(settings)}))
+            async with asyncio.timeout(LOADING_SECONDS):
+                answer = await nursery._receive()
             if "error" in answer:
                 raise read_part(Failure, answer["error"]).error()
+        except TimeoutError:
+            await nursery.close(kill=True)
+            raise ModelError(f"the models were not loaded within {LOADING_SECONDS:g} s") from None
         except (FrameError, OSError) as error:
             await nursery.close()
-            raise ModelError(f"the process that loads the models has ended ({process.returncode})") from error
+            status = nursery._process.returncode
+            raise ModelError(f"the process that loads the models has ended ({status})") from error
         except BaseException:
             await nursery.close()
             raise
         return nursery
+
+    @classmethod
+    async def _started(cls, settings: HoldingSettings) -> Self:
+        control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.setblocking(False)
+        try:
+            with other:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", "dragoman.serving.workers.nursery", str(other.fileno())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=[other.fileno()],
+                    # The signals of a terminal reach the server only.
+                    start_new_session=True,
+                    # numpy's library would start threads, which a fork does not copy.
+                    env={"OMP_NUM_THREADS": str(settings.threads), **os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                )
+        except BaseException:
+            control.close()
+            raise
+        return cls(process, control)
 
     async def fork(self, kind: Literal["lines", "attention"]) -> WorkerProcess:
         """Return a new worker, which is ready.
@@ -82,21 +99,33 @@ class NurseryProcess:
             kind: "lines" for one that translates, "attention" for one that computes attention.
 
         Raises:
-            ModelError: if its models cannot be loaded.
+            ModelError: if its models cannot be loaded, or this process has no file descriptor left.
             OSError: if the nursery or the worker has ended, or does not answer.
         """
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise ModelError(f"no process can be started: {reason_of(error)}") from error
         try:
             with theirs:
-                async with self._lock, asyncio.timeout(FORK_SECONDS):
-                    socket.send_fds(self._control, [encode_message({"fork": kind})], [theirs.fileno()])
-                    pid = read_number((await self._receive()).get("forked"))
+                socket.send_fds(self._control, [encode_message({"fork": kind})], [theirs.fileno()])
             reader, writer = await asyncio.open_unix_connection(sock=ours)
-        except FrameError as error:
-            ours.close()
-            raise ConnectionError(str(error)) from error
         except BaseException:
             ours.close()
+            raise
+        try:
+            # From the worker, not from the nursery: an answer that nobody waits for any more cannot be taken for
+            # that to another request.
+            async with asyncio.timeout(FORK_SECONDS):
+                pid = read_number((await read_frame(reader) or {}).get("started"))
+        except TimeoutError:
+            writer.transport.abort()
+            raise TimeoutError(f"no process was started within {FORK_SECONDS:g} s") from None
+        except FrameError as error:
+            writer.transport.abort()
+            raise ConnectionError("a process has ended before it was ready") from error
+        except BaseException:
+            writer.transport.abort()
             raise
         worker = WorkerProcess(pid, reader, writer)
         try:
@@ -116,6 +145,8 @@ class NurseryProcess:
     async def close(self, *, kill: bool = False) -> None:
         """End the nursery; the workers whose connections are open continue."""
         self._control.close()
+        if self._process.returncode is not None:
+            return
         if kill:
             with suppress(ProcessLookupError):
                 self._process.kill()
