@@ -144,3 +144,9 @@ def test_a_directory_beside_the_files_stays(tmp_path: Path) -> None:
         token = store.put(content, "file")
     assert store.get(token).content == b"second"
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_suggestions_on_a_full_disk() -> None:
+    with pytest.raises(RequestError) as raised:
+        Suggestions(Path("/dev/full")).add(Suggestion(q="a", s="b", source="en", target="de"))
+    assert (raised.value.status, raised.value.retry_after) == (503, 60)
