@@ -198,7 +198,7 @@ def _run_server(
     )
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(settings.limits),
+        http=bounded_protocol(settings.limits, behind_proxy=bool(settings.proxies)),
         ws="none",
         lifespan="off",
         # Its messages repeat what hostile clients sent; `Measured` logs the errors of the application.
