@@ -131,4 +131,4 @@ def test_a_request_with_many_sentences_has_few_tasks(stream: bool) -> None:
     lines = FunctionLines(translate)
     assert asyncio.run(texts()) == (["A\n" * 500] if stream else ["A\n" * 300, "B\n" * 200])
     assert lines.most_active == (text_request.STREAMED_AT_ONCE if stream else text_request.AT_ONCE)
-    assert most_tasks <= text_request.AT_ONCE + 2
+    assert most_tasks <= text_request.STREAMED_AHEAD + 2

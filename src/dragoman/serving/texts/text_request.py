@@ -19,11 +19,12 @@ from dragoman.serving.texts.translated import Detection, Guarded, TextOptions, T
 from dragoman.translation.results import Translation
 
 BEAM = 5
-# Sentences of a request that are translated at the same time: enough for the batches of several workers.
-AT_ONCE = 64
+# Sentences of a request that are translated at the same time: enough for batches, few enough that these stay short for
+# the other requests.
+AT_ONCE = 32
 # Sentences of a stream that are translated at the same time: enough for a batch, few enough that the first are early.
 # Those that are finished before the first of them count for `STREAMED_AHEAD`.
-STREAMED_AT_ONCE, STREAMED_AHEAD = 8, 64
+STREAMED_AT_ONCE, STREAMED_AHEAD = 8, 32
 # A text of this length or less is computed within a millisecond; to start a thread takes longer on a busy machine.
 SHORT_CHARACTERS = 500
 
