@@ -25,7 +25,7 @@ MAX_HEADER_BYTES = 64 * 1024
 # Bytes that a chunked body may have on the wire for each byte of its content: chunks of one byte have six.
 CHUNK_OVERHEAD = 8
 MAX_CONNECTIONS = 768
-# Of these, connections that only clients on this machine may use, so that /ready can be asked on a server that is full.
+# Those connections that only clients on this machine may use, so that /ready can be asked when the others are taken.
 KEPT_CONNECTIONS = 32
 # Connections of a client at another address. No limit applies behind a proxy, whose address all clients have.
 CLIENT_CONNECTIONS = 64
