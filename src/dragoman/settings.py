@@ -49,6 +49,7 @@ def from_mapping(
     place: str = "",
     *,
     error: type[UserError] = SettingsError,
+    secret: bool = False,
 ) -> Config:
     """Build the dataclass `cls` from `mapping` after checking every key and every type.
 
@@ -63,6 +64,7 @@ def from_mapping(
         where: name of the source in messages, such as "run.toml".
         place: dotted key of `mapping` within the source, such as "model"; "" for the whole source.
         error: class of the errors raised.
+        secret: True to leave the values out of messages.
 
     Raises:
         error: for an unknown key (the message names the nearest known key), a missing key, a value of another type, or
@@ -75,7 +77,7 @@ def from_mapping(
         >>> from_mapping(Training, {"steps": 2000}, "run.toml")
         Training(steps=2000)
     """
-    return read_partial(cls, mapping, where, place, error=error).build()
+    return _read_table(cls, mapping, place, _Source(where, cls, error, secret)).build()
 
 
 def read_partial(
@@ -252,6 +254,10 @@ class _Source:
     where: str
     outermost: Any
     error: type[UserError]
+    secret: bool = False
+
+    def instead_of(self, expected: str, value: object) -> str:
+        return f"expected {expected}" if self.secret else f"expected {expected}, got {quoted(value)}"
 
 
 def _fields(cls: Any) -> dict[str, "dataclasses.Field[Any]"]:
@@ -266,7 +272,7 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 def _read_table(cls: Any, value: object, place: str, source: _Source) -> PartialSettings[Any]:
     if not isinstance(value, Mapping):
-        raise source.error(f"{place} in {source.where}: expected a table of settings, got {quoted(value)}")
+        raise source.error(f"{place} in {source.where}: {source.instead_of('a table of settings', value)}")
     names = list(_fields(cls))
     hints = _hints(cls)
     for key in value:
@@ -326,7 +332,7 @@ def _read(hint: Any, value: object, place: str, source: _Source) -> object:
             return hint(value)
     else:
         raise TypeError(f"{place}: settings of type {hint} are not supported")
-    raise source.error(f"{place} in {source.where}: expected {expected}, got {quoted(value)}")
+    raise source.error(f"{place} in {source.where}: {source.instead_of(expected, value)}")
 
 
 def _nearest(key: str, place: str, siblings: Sequence[str], outermost: Any) -> str:

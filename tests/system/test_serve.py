@@ -17,11 +17,12 @@ import pytest
 
 from dragoman.cli import read_arguments
 from dragoman.cli.serve import Serve
+from dragoman.errors import StorageError
 from tests.support.command_line import dragoman
 from tests.support.paths import REPOSITORY
 from tests.support.processes import dragoman_process
-from tests.support.serving_app import request, server_program, wait_until
-from tests.support.serving_program import served
+from tests.support.serving_app import main, printed_address, request, server_program, wait_until
+from tests.support.serving_program import metric, served
 from tests.support.small_translator import write_model
 
 KEY = "a-key-of-the-office"
@@ -208,6 +209,38 @@ def test_sighup_reads_keys_and_models_anew_without_a_lost_request(tmp_path: Path
     assert errors.startswith("dragoman: the former keys stay valid: ")
     assert errors.count("\n") == 1
     assert '"office": ' in (tmp_path / "data/usage.json").read_text()
+
+
+def test_a_hang_up_while_the_server_starts_is_remembered(models: Path, tmp_path: Path) -> None:
+    command = dragoman_process("serve", "--port", "0", "--data", tmp_path, f"{models / 'one'}=en-de")
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+
+        def is_held_back() -> bool:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            blocked = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk:"))
+            return bool(blocked >> signal.SIGHUP - 1 & 1)
+
+        try:
+            # As soon as the verb runs.
+            wait_until(is_held_back)
+            process.send_signal(signal.SIGHUP)
+            address = printed_address(process)
+            wait_until(lambda: metric(address, "dragoman_model_reloads") == 1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+
+
+def test_two_servers_cannot_use_one_directory(tmp_path: Path) -> None:
+    with server_program("0", tmp_path) as (process, _):
+        with pytest.raises(StorageError, match=r"another server uses .*--data"):
+            main("0", str(tmp_path))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    (tmp_path / "translated-files").write_text("no directory")
+    with pytest.raises(StorageError, match="translated-files: cannot be used for translated files: Not a directory"):
+        main("0", str(tmp_path))
 
 
 def test_a_port_can_be_used_again_at_once(tmp_path: Path) -> None:

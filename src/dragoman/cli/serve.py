@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -45,7 +47,7 @@ class AddressOptions:
     allow_origin: Annotated[tuple[str, ...], arg(metavar="ORIGIN")] = ()
     """Origin of pages of another server that may read the responses, such as https://example.org (CORS)."""
     trusted_proxy: Annotated[tuple[str, ...], arg(metavar="ADDRESS")] = ()
-    """Address of a proxy whose X-Forwarded-For gives the address of the client."""
+    """Address of a proxy, or its network, whose X-Forwarded-For gives the address of the client."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,10 @@ class Serve:
 
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C."""
+        with _held_back(signal.SIGHUP):
+            self._serve()
+
+    def _serve(self) -> None:
         check_installed()
         from dragoman.files import user_directory
         from dragoman.serving.interface_routes import interface_routes
@@ -146,6 +152,17 @@ class Serve:
             logging.getLogger("dragoman.serving").setLevel(logging.INFO)
         pool = Pool({pair: (path,) for pair, path in models.items()}, workers=self.workers)
         run_server(settings, pool, interface_routes, on_ready=_print_ready)
+
+
+@contextmanager
+def _held_back(number: signal.Signals) -> Iterator[None]:
+    """Hold a signal back until a handler is installed and lets it through; otherwise it would end the process."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.sigtimedwait({number}, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def check_installed() -> None:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.serving.access.admission import Admission
 from dragoman.serving.access.body_limits import BodyLimits
-from dragoman.serving.access.security import KnownHosts, SecurityHeaders
+from dragoman.serving.access.security import KnownHosts, OneHost, SecurityHeaders
 from dragoman.serving.error_response import error_response
 from dragoman.serving.limits import Limits
 from dragoman.serving.metrics import Measured, Metrics
@@ -25,6 +25,8 @@ from dragoman.serving.request_error import RequestError
 READY, LIVE, METRICS = "/ready", "/live", "/metrics"
 # Seconds in which the check of /ready must end.
 READY_SECONDS = 4.0
+# Seconds for which its result holds for further requests.
+READY_HOLDS_SECONDS = 0.5
 
 
 class ServerApp:
@@ -46,6 +48,8 @@ class ServerApp:
     ) -> None:
         self.stopping = False
         self._ready = ready
+        self._check: asyncio.Task[bool] | None = None
+        self._check_holds_until = 0.0
         self._metrics = metrics
         own = [Route(READY, self._answer_ready), Route(LIVE, _answer_live), Route(METRICS, self._answer_metrics)]
         router = Starlette(
@@ -64,12 +68,12 @@ class ServerApp:
             app = CORSMiddleware(
                 app,
                 allow_origins=list(origins),
-                allow_methods=["GET", "POST"],
+                allow_methods=["GET", "POST", "DELETE"],
                 allow_headers=["Authorization", "Content-Type"],
             )
         if hosts is not None:
             app = KnownHosts(app, hosts)
-        self._app = SecurityHeaders(Measured(app, metrics))
+        self._app = SecurityHeaders(Measured(OneHost(app), metrics))
         metrics.watch("dragoman_requests_in_progress", "Requests in progress.", lambda: self._admission.in_progress)
         metrics.watch("dragoman_requests_queued", "Requests in the queue.", lambda: self._admission.queued)
 
@@ -83,15 +87,24 @@ class ServerApp:
         self._admission.give_up()
 
     async def _answer_ready(self, request: Request) -> Response:
-        ready = False
-        if not self.stopping:
-            try:
-                async with asyncio.timeout(READY_SECONDS):
-                    ready = await self._ready()
-            except TimeoutError:
-                pass
-        ready = ready and not self.stopping
+        ready = not self.stopping and await self._checked() and not self.stopping
         return JSONResponse({"ready": ready}, status_code=200 if ready else 503)
+
+    async def _checked(self) -> bool:
+        """Return whether the models can translate; requests at the same time share a check."""
+        check = self._check
+        if check is None or (check.done() and asyncio.get_running_loop().time() >= self._check_holds_until):
+            check = self._check = asyncio.create_task(self._check_models())
+        return await asyncio.shield(check)
+
+    async def _check_models(self) -> bool:
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                return await self._ready()
+        except TimeoutError:
+            return False
+        finally:
+            self._check_holds_until = asyncio.get_running_loop().time() + READY_HOLDS_SECONDS
 
     async def _answer_metrics(self, request: Request) -> Response:
         return Response(self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -40,6 +40,17 @@ class Metrics:
             "dragoman_characters", "Characters of the requests that were admitted.", registry=self.registry
         )
 
+        self._failures = Counter(
+            "dragoman_upkeep_failures",
+            "Failures of what a server does beside requests; they are logged.",
+            ["work"],
+            registry=self.registry,
+        )
+
+    def count_failure(self, work: str) -> None:
+        """Count a failure of work beside requests, such as "saving usage"."""
+        self._failures.labels(work).inc()
+
     def count_characters(self, characters: int) -> None:
         """Count the characters of an admitted request."""
         self._characters.inc(characters)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import uvicorn
 from starlette.routing import BaseRoute
 
-from dragoman.errors import StorageError, UserError, reason_of
+from dragoman.errors import SettingsError, StorageError, quoted, reason_of
+from dragoman.files import exclusive
 from dragoman.interrupts import ENDING
+from dragoman.serving.access.addresses import addresses_of_proxies
 from dragoman.serving.access.bounded_protocol import bounded_protocol
 from dragoman.serving.access.keyed_access import KeyedAccess
 from dragoman.serving.access.monthly_usage import MonthlyUsage
@@ -30,17 +34,16 @@ from dragoman.serving.limits import Limits
 from dragoman.serving.lines import LineTranslator, Pair
 from dragoman.serving.listening import bound_socket, listen, url_of
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.reloading import Reloading
 from dragoman.serving.texts.service import TranslationService
-from dragoman.serving.workers.model_files import ModelFiles
 from dragoman.serving.workers.pool import PoolStatistics, watch_pool
 
 # Seconds for which requests in flight may finish after SIGTERM.
 GRACE_SECONDS = 30.0
 # Seconds between two writes of the monthly usage of keys, and between two deletions of old files.
 STORING_SECONDS = 60.0
-# Seconds between two looks at the model directories. Models are read anew when their files have changed before the
-# first look, but not between it and the second.
-WATCHING_SECONDS = 2.0
+# Such as https://example.org or chrome-extension://abc: browsers compare it as text.
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s/?#@A-Z]+")
 _LOG = logging.getLogger(__name__)
 
 
@@ -86,7 +89,7 @@ class ServerSettings:
         suggestions: File in which suggested translations are collected; None to accept none.
         public_hosts: Names of this server beside localhost, for the Host header.
         origins: Origins of pages of other servers that may read the responses (CORS).
-        proxies: Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
+        proxies: Addresses of proxies, or their networks, whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     """
 
     host: str
@@ -98,6 +101,15 @@ class ServerSettings:
     public_hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        addresses_of_proxies(self.proxies)
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise SettingsError(
+                    f"--allow-origin {quoted(origin)} is not an origin: use one such as https://example.org or "
+                    "http://localhost:8080, in small letters and without a path"
+                )
 
 
 def run_server(
@@ -122,15 +134,36 @@ def run_server(
 
     Raises:
         SettingsError: if the address cannot be used, or the file of keys is not valid.
-        StorageError: if the directory for data, or the file for suggestions, cannot be used.
+        StorageError: if the directory for data, or the file for suggestions, cannot be used, or another server uses
+            that directory.
         ModelError: if a model cannot be loaded.
     """
+    with bound_socket(settings.host, settings.port) as listener, _usable_data(settings.data):
+        _run_server(settings, models, routes, on_ready, listener)
+
+
+@contextlib.contextmanager
+def _usable_data(data: Path) -> Iterator[None]:
+    """Create the directory for data if necessary, and keep other servers from using it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive(data))
+        except StorageError:
+            raise StorageError(f"another server uses {data}: stop it, or use another directory (--data)") from None
+        except OSError as error:
+            raise StorageError(f"{data}: cannot be used for data: {reason_of(error)}") from error
+        yield
+
+
+def _run_server(
+    settings: ServerSettings,
+    models: Models,
+    routes: Callable[[ServerContext], Sequence[BaseRoute]],
+    on_ready: Callable[[str, Sequence[Pair]], None],
+    listener: socket.socket,
+) -> None:
     metrics = Metrics()
     watch_pool(metrics, models.statistics)
-    try:
-        settings.data.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{settings.data}: cannot be used for data: {reason_of(error)}") from error
     if settings.suggestions is not None:
         try:
             settings.suggestions.open("ab").close()
@@ -138,47 +171,55 @@ def run_server(
             raise StorageError(f"{settings.suggestions}: cannot be used: {reason_of(error)}") from error
     usage = MonthlyUsage(settings.data / "usage.json")
     access = KeyedAccess(settings.limits, usage, keys=settings.keys, on_admitted=metrics.count_characters)
-    with bound_socket(settings.host, settings.port) as listener:
-        service = TranslationService(models)
-        files = FileStore(settings.data / "translated-files")
-        context = ServerContext(
-            service=service,
-            attention=models,
-            access=access,
-            limits=settings.limits,
-            data=settings.data,
-            files=files,
-            documents=Documents(service, files),
-            suggestions=settings.suggestions,
-        )
-        loopback = listener.getsockname()[0].startswith("127.") or listener.getsockname()[0] == "::1"
-        app = build_app(
-            routes(context),
-            limits=settings.limits,
-            metrics=metrics,
-            ready=models.ready,
-            hosts=settings.public_hosts if loopback or settings.public_hosts else None,
-            origins=settings.origins,
-        )
-        config = uvicorn.Config(
-            app,
-            http=bounded_protocol(settings.limits),
-            ws="none",
-            lifespan="off",
-            # Its messages repeat what hostile clients sent; `Measured` logs the errors of the application.
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            proxy_headers=bool(settings.proxies),
-            forwarded_allow_ips=list(settings.proxies),
-            # Longer than the interval at which clients ask for the state of a document (5 s).
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
-        )
-        server = _Server(config, app, context, access, models, usage, lambda: on_ready(url_of(listener), models.pairs))
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(server.run_until_stopped(listener))
+    service = TranslationService(models)
+    stored = settings.data / "translated-files"
+    try:
+        files = FileStore(stored)
+    except OSError as error:
+        raise StorageError(f"{stored}: cannot be used for translated files: {reason_of(error)}") from error
+    context = ServerContext(
+        service=service,
+        attention=models,
+        access=access,
+        limits=settings.limits,
+        data=settings.data,
+        files=files,
+        documents=Documents(service, files),
+        suggestions=settings.suggestions,
+    )
+    loopback = listener.getsockname()[0].startswith("127.") or listener.getsockname()[0] == "::1"
+    app = build_app(
+        routes(context),
+        limits=settings.limits,
+        metrics=metrics,
+        ready=models.ready,
+        hosts=settings.public_hosts if loopback or settings.public_hosts else None,
+        origins=settings.origins,
+    )
+    config = uvicorn.Config(
+        app,
+        http=bounded_protocol(settings.limits, behind_proxy=bool(settings.proxies)),
+        ws="none",
+        lifespan="off",
+        # Its messages repeat what hostile clients sent; `Measured` logs the errors of the application.
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=addresses_of_proxies(settings.proxies),
+        # Longer than the interval at which clients ask for the state of a document (5 s).
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(GRACE_SECONDS) + 5,
+    )
+    reloading = Reloading(
+        models.directories, access.reload, models.reload, partial(metrics.count_failure, "reading models")
+    )
+    server = _Server(
+        *(config, app, context, models, usage, reloading, metrics), lambda: on_ready(url_of(listener), models.pairs)
+    )
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.run_until_stopped(listener))
 
 
 class _Server(uvicorn.Server):
@@ -189,21 +230,21 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         app: ServerApp,
         context: ServerContext,
-        access: KeyedAccess,
         models: Models,
         usage: MonthlyUsage,
+        reloading: Reloading,
+        metrics: Metrics,
         on_ready: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._app = app
         self._context = context
-        self._access = access
         self._models = models
         self._usage = usage
+        self._reloading = reloading
+        self._metrics = metrics
         self._on_ready = on_ready
-        self._files = ModelFiles(models.directories)
         self._starting: asyncio.Task[None] | None = None
-        self._reloading: asyncio.Task[None] | None = None
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
         """Load the models, serve, end the translations of documents, and release the models."""
@@ -215,17 +256,16 @@ class _Server(uvicorn.Server):
                     return
                 self._starting.result()
                 listen(listener)
-                regular = [asyncio.create_task(work) for work in (self._store_regularly(), self._watch_models())]
+                regular = [asyncio.create_task(work) for work in (self._store_regularly(), self._reloading.run())]
                 try:
                     await self.serve([listener])
                 finally:
                     for task in regular:
                         task.cancel()
+                    await asyncio.gather(*regular, return_exceptions=True)
                     self._save()
                     await self._context.documents.close()
             finally:
-                if self._reloading is not None:
-                    self._reloading.cancel()
                 await self._models.close()
 
     async def _start(self) -> None:
@@ -248,15 +288,18 @@ class _Server(uvicorn.Server):
             return
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(ENDING, self._stop)
-        handlers[signal.SIGHUP] = self._reload
+        handlers[signal.SIGHUP] = self._hang_up
         former = {number: signal.getsignal(number) for number in handlers}
         # The parent process may have set SIGINT or SIGHUP to be ignored, as nohup does.
         handled = [number for number in handlers if former[number] != signal.SIG_IGN or number == signal.SIGTERM]
         for number in handled:
             loop.add_signal_handler(number, handlers[number])
+        # The verb holds one back that arrives before.
+        mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         try:
             yield
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for number in handled:
                 loop.remove_signal_handler(number)
                 signal.signal(number, former[number])
@@ -271,32 +314,9 @@ class _Server(uvicorn.Server):
             self._starting.cancel()
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._app.give_up)
 
-    def _reload(self) -> None:
-        if self.started and not self._app.stopping and (self._reloading is None or self._reloading.done()):
-            self._reloading = asyncio.create_task(self._read_anew())
-
-    async def _read_anew(self) -> None:
-        try:
-            self._access.reload()
-        except UserError as error:
-            _LOG.error("the former keys stay valid: %s", error)
-        await asyncio.to_thread(self._files.read)
-        await self._reload_models()
-
-    async def _watch_models(self) -> None:
-        while True:
-            await asyncio.sleep(WATCHING_SECONDS)
-            # Not in this thread: the directories may be on another machine, which does not answer.
-            if await asyncio.to_thread(self._files.replaced):
-                await self._reload_models()
-
-    async def _reload_models(self) -> None:
-        try:
-            await self._models.reload()
-        except UserError as error:
-            _LOG.error("the former models stay in use: %s", error)
-        else:
-            _LOG.info("the models were read anew")
+    def _hang_up(self) -> None:
+        if not self._app.stopping:
+            self._reloading.ask()
 
     async def _store_regularly(self) -> None:
         """Write the usage of keys, and delete old files."""
@@ -305,11 +325,13 @@ class _Server(uvicorn.Server):
             self._save()
             try:
                 await asyncio.to_thread(self._context.files.sweep)
-            except OSError as error:
+            except Exception as error:
                 _LOG.error("old files cannot be deleted: %s", reason_of(error))
+                self._metrics.count_failure("deleting files")
 
     def _save(self) -> None:
         try:
             self._usage.save()
-        except OSError as error:
+        except Exception as error:
             _LOG.error("the usage of keys cannot be saved: %s", error)
+            self._metrics.count_failure("saving usage")

@@ -178,3 +178,14 @@ def test_usage_is_kept_between_runs_and_begins_anew_each_month(tmp_path: Path) -
     path.write_text('{"month": "2026-02", "characters": {"office": "x"}}')
     with pytest.raises(StorageError, match="start from zero"):
         MonthlyUsage(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["key = 1234567890123456789", "keys = 1234567890123456789", "keys = [1234567890123456789]"]
+)
+def test_a_key_of_another_type_is_not_repeated(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(f'[[keys]]\nname = "a"\n{text}' if text.startswith("key ") else text)
+    with pytest.raises(SettingsError, match=r"keys.toml: expected") as reported:
+        read_keys(path)
+    assert "1234567890" not in str(reported.value)

@@ -134,3 +134,19 @@ def test_the_file_of_suggestions_is_bounded(tmp_path: Path) -> None:
         suggestions.add(Suggestion(q="a" * 80, s="b", source="en", target="de"))
     assert raised.value.status == 503
     assert (tmp_path / "suggestions").read_bytes() == before
+
+
+def test_a_directory_beside_the_files_stays(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    os.utime(tmp_path / "lost+found", (0, 0))
+    store = FileStore(tmp_path, max_files=1)
+    for content in (b"first", b"second"):
+        token = store.put(content, "file")
+    assert store.get(token).content == b"second"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_suggestions_on_a_full_disk() -> None:
+    with pytest.raises(RequestError) as raised:
+        Suggestions(Path("/dev/full")).add(Suggestion(q="a", s="b", source="en", target="de"))
+    assert (raised.value.status, raised.value.retry_after) == (503, 60)

@@ -35,3 +35,28 @@ def test_a_server_that_stops_is_not_ready_but_alive() -> None:
 def test_models_that_do_not_answer_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_module, "READY_SECONDS", 0.05)
     assert TestClient(make_app(True, seconds=60)).get("/ready").status_code == 503
+
+
+def test_requests_at_the_same_time_share_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = 0
+
+    async def ready() -> bool:
+        nonlocal checks
+        checks += 1
+        await asyncio.sleep(0.02)
+        return True
+
+    async def check() -> None:
+        app = build_app([], limits=Limits(), metrics=Metrics(), ready=ready)
+        client = asyncio.create_task(app._checked())
+        await asyncio.sleep(0)
+        # As when a client leaves: the others still get the answer.
+        client.cancel()
+        assert all(await asyncio.gather(*(app._checked() for _ in range(20))))
+        assert await app._checked()
+        assert checks == 1
+        monkeypatch.setattr(app, "_check_holds_until", 0.0)
+        assert await app._checked()
+        assert checks == 2
+
+    asyncio.run(check())

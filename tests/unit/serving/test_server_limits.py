@@ -354,7 +354,67 @@ def test_the_number_of_connections_is_limited(monkeypatch: pytest.MonkeyPatch) -
     with serving(LIMITS, Endpoints()) as address:
         accepted = [connected(address) for _ in range(2)]
         with closing(connected(address)) as refused:
-            assert received(refused).startswith(b"HTTP/1.1 503 ")
+            refusal = received(refused)
+            assert refusal.startswith(b"HTTP/1.1 503 ")
+            assert b"\r\nretry-after: 5\r\n" in refusal
         for connection in accepted:
             connection.close()
         wait_until(lambda: request(address, "POST", "/echo", b"hello")[0] == 200)
+
+
+@pytest.mark.parametrize(("largest", "share"), [(100, 2), (3, 100)])
+def test_clients_elsewhere_have_a_share_of_the_connections(
+    largest: int, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "dragoman.serving.access.bounded_protocol"
+    for name, value in (("MAX_CONNECTIONS", largest), ("CLIENT_CONNECTIONS", share), ("KEPT_CONNECTIONS", 1)):
+        monkeypatch.setattr(f"{module}.{name}", value)
+    with serving(LIMITS, Endpoints()) as address:
+        monkeypatch.setattr(f"{module}.is_loopback", lambda host: False)
+        accepted = [connected(address) for _ in range(2)]
+        for _ in range(2):
+            with closing(connected(address)) as refused:
+                assert received(refused).startswith(b"HTTP/1.1 503 ")
+        monkeypatch.undo()
+        # On this machine.
+        assert request(address, "POST", "/echo", b"hello")[0] == 200
+        for connection in accepted:
+            connection.close()
+
+
+def test_requests_after_an_upgrade_in_the_same_packet(address: Address) -> None:
+    with closing(connected(address)) as connection:
+        without_body = UPGRADE % b"h2c" + b"\r\n"
+        with_body = UPGRADE % b"h2c" + b"Content-Length: 5\r\n\r\nhello"
+        last = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 4\r\n\r\nlast"
+        connection.sendall(without_body * 1000 + with_body * 2 + without_body + with_body + last)
+        answers = received(connection)
+    assert answers.count(b"HTTP/1.1 200 ") == 1005
+    assert answers.count(b"\r\n\r\nhello") == 3
+    assert answers.endswith(b"\r\n\r\nlast")
+
+
+@pytest.mark.parametrize(
+    ("version", "hosts", "status"),
+    [(b"1.1", 0, 400), (b"1.1", 2, 400), (b"1.1", 1, 200), (b"1.0", 0, 200), (b"1.0", 1, 200), (b"1.0", 2, 400)],
+)
+def test_a_request_has_one_host(version: bytes, hosts: int, status: int, address: Address) -> None:
+    with closing(connected(address)) as connection:
+        host = b"Host: localhost\r\n" * hosts
+        connection.sendall(b"POST /echo HTTP/%s\r\n%sConnection: close\r\n\r\n" % (version, host))
+        assert received(connection).startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_half_a_header_is_answered_when_the_server_stops() -> None:
+    with serving(LIMITS, Endpoints()) as address:
+        connection = connected(address)
+        connection.sendall(b"POST /echo HTTP/1.1\r\nHost: ")
+        time.sleep(0.1)
+    with closing(connection):
+        assert received(connection).startswith(b"HTTP/1.1 503 ")
+
+
+def test_deletion_is_allowed_for_chosen_origins() -> None:
+    with serving(LIMITS, Endpoints(), origins=["https://example.org"]) as address:
+        asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "DELETE"}
+        assert request(address, "OPTIONS", "/echo", headers=asked)[0] == 200

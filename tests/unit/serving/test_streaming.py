@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.serving.lines import LineOptions, Pair
 from dragoman.serving.request_error import RequestError
+from dragoman.serving.texts import text_request
 from dragoman.serving.texts.service import (
     TextFormat,
     TextOptions,
@@ -108,3 +109,26 @@ def test_a_stream_that_fails_gives_up_the_other_sentences() -> None:
             collect(TranslationService(lines), "unlucky. It works slowly.", TextOptions(source="en", target="de"))
         )
     assert lines.cancelled == ["It works slowly."]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_with_many_sentences_has_few_tasks(stream: bool) -> None:
+    most_tasks = 0
+
+    def translate(pair: Pair, line: str, options: LineOptions) -> Translation:
+        nonlocal most_tasks
+        most_tasks = max(most_tasks, len(asyncio.all_tasks()))
+        return translation_of(line.upper())
+
+    async def texts() -> list[str]:
+        service, options = TranslationService(lines), TextOptions(source="en", target="de")
+        if not stream:
+            return [each.text for each in await service.translate(["a\n" * 300, "b\n" * 200], options)]
+        [*_, whole] = [item async for item in service.stream("a\n" * 500, options)]
+        assert isinstance(whole, TranslatedText)
+        return [whole.text]
+
+    lines = FunctionLines(translate)
+    assert asyncio.run(texts()) == (["A\n" * 500] if stream else ["A\n" * 300, "B\n" * 200])
+    assert lines.most_active == (text_request.STREAMED_AT_ONCE if stream else text_request.AT_ONCE)
+    assert most_tasks <= text_request.STREAMED_AHEAD + 2

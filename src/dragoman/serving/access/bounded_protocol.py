@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
@@ -17,18 +18,28 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from dragoman.serving.access.addresses import client_of, is_loopback
 from dragoman.serving.limits import Limits
 
 MAX_HEADER_BYTES = 64 * 1024
 # Bytes that a chunked body may have on the wire for each byte of its content: chunks of one byte have six.
 CHUNK_OVERHEAD = 8
 MAX_CONNECTIONS = 768
+# Those connections that only clients on this machine may use, so that /ready can be asked when the others are taken.
+KEPT_CONNECTIONS = 32
+# Connections of a client at another address. No limit applies behind a proxy, whose address all clients have.
+CLIENT_CONNECTIONS = 64
+# Seconds after which a client may try again.
+RETRY_SECONDS = 5
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 on one connection, with limits. `bounded_protocol` returns a subclass that has the limits."""
 
     limits: Limits
+    behind_proxy: bool
+    # Number of connections of each client that is not on this machine.
+    connections_of: Counter[str]
 
     def __init__(
         self,
@@ -41,7 +52,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_header = True
         # Bytes of this request that have arrived, and how many may.
         self._received, self._accepted = 0, MAX_HEADER_BYTES
-        self._data = b""
+        self._data = self._rest = b""
+        self._remote = ""
         # True between the header and the body of a request that offers an upgrade; while a parser is given its header.
         self._body_is_skipped = self._header_is_known = False
         self._header_timer: asyncio.TimerHandle | None = None
@@ -50,7 +62,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuse the connection if there are too many."""
         super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
+        host = self.client[0] if self.client else ""
+        self._remote = "" if is_loopback(host) else client_of(host)
+        self.connections_of[self._remote] += 1
+        if self._has_no_place():
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
         else:
             self._limit_header_time()
@@ -59,13 +74,32 @@ class BoundedProtocol(HttpToolsProtocol):
         """Stop the timers."""
         self._stop_header_timer()
         self._stop_reading_timer()
+        self.connections_of[self._remote] -= 1
+        if not self.connections_of[self._remote]:
+            del self.connections_of[self._remote]
         super().connection_lost(exc)
+
+    def _has_no_place(self) -> bool:
+        if not self._remote:
+            return len(self.connections) > MAX_CONNECTIONS
+        return len(self.connections) > MAX_CONNECTIONS - KEPT_CONNECTIONS or (
+            not self.behind_proxy and self.connections_of[self._remote] > CLIENT_CONNECTIONS
+        )
+
+    def shutdown(self) -> None:
+        """Refuse a request whose header has arrived in part when the server stops."""
+        if self._received and not self._answering and not self.transport.is_closing():
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            super().shutdown()
 
     def data_received(self, data: bytes) -> None:
         """Parse data, and refuse more of it than a request may have beside its body."""
         self._received += len(data)
-        self._data = data
-        super().data_received(data)
+        while data and not self.transport.is_closing():
+            self._data, self._rest = data, b""
+            super().data_received(data)
+            data = self._rest
         if self.transport.is_closing():
             return
         if self._received > self._accepted:
@@ -130,6 +164,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Continue with a new parser: httptools skips the body of a request that offers an upgrade."""
         upgrade = sys.exception()
         assert isinstance(upgrade, httptools.HttpParserUpgrade)
+        # The next request may have arrived, too.
+        self._rest = self._data[upgrade.args[0] :]
         if not self._body_is_skipped:
             return
         self._body_is_skipped = False
@@ -137,7 +173,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_is_known = True
         self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(self._body_headers()) + b"\r\n")
         self._header_is_known = False
-        super().data_received(self._data[upgrade.args[0] :])
 
     def _body_headers(self) -> list[bytes]:
         """Return the lines of the header that state where the body ends."""
@@ -179,19 +214,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus) -> None:
         if not (self._answering and self.cycle.response_started):
             body = status.phrase.encode()
+            later = b"retry-after: %d\r\n" % RETRY_SECONDS if status == HTTPStatus.SERVICE_UNAVAILABLE else b""
             self.transport.write(
-                b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
-                b"connection: close\r\n\r\n%s" % (status, body, len(body), body)
+                b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n%s"
+                b"connection: close\r\n\r\n%s" % (status, body, len(body), later, body)
             )
         self.transport.close()
         self._limit_reading_time()
 
 
-def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
-    """Return the class of the connections of a server with these limits."""
+def bounded_protocol(limits: Limits, *, behind_proxy: bool = False) -> type[BoundedProtocol]:
+    """Return the class of the connections of a server with these limits.
+
+    Args:
+        limits: the limits.
+        behind_proxy: True if the connections are those of proxies.
+    """
 
     class Limited(BoundedProtocol):
         pass
 
-    Limited.limits = limits
+    Limited.limits, Limited.behind_proxy, Limited.connections_of = limits, behind_proxy, Counter()
     return Limited

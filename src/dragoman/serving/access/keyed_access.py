@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from starlette.requests import Request
 
+from dragoman.serving.access.addresses import client_of
 from dragoman.serving.access.keys import Key, KeyRing, read_keys
 from dragoman.serving.access.monthly_usage import MonthlyUsage
 from dragoman.serving.access.moving_window import MovingWindows
@@ -137,14 +137,4 @@ class KeyedAccess:
 
 
 def _address(request: Request) -> str:
-    """Return the address of a client; of IPv6, the network of 64 bits, all of which one client has."""
-    host = request.client.host if request.client is not None else ""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return f"host {host}"
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return f"address {address.ipv4_mapped}"
-        return f"network {ipaddress.ip_network((address, 64), strict=False)}"
-    return f"address {address}"
+    return client_of(request.client.host if request.client is not None else "")

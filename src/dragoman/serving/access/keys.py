@@ -98,7 +98,7 @@ def read_keys(path: Path) -> KeyRing:
     Raises:
         SettingsError: if the file cannot be read, is not valid, or contains no key.
     """
-    keys = from_mapping(_KeyFile, load_toml(path), str(path)).keys
+    keys = from_mapping(_KeyFile, load_toml(path), str(path), secret=True).keys
     if not keys:
         raise SettingsError(f"{path} contains no key: add a table [[keys]] with name and key")
     try:

@@ -60,6 +60,28 @@ class SecurityHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
+class OneHost:
+    """Middleware that refuses requests of HTTP/1.1 without a Host header, and requests with several.
+
+    RFC 9112, section 3.2: a proxy and a server that chose different ones would disagree about the request.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or report 400."""
+        hosts = Headers(scope=scope).getlist("host")
+        if len(hosts) == 1 or (not hosts and scope["http_version"] == "1.0"):
+            await self._app(scope, receive, send)
+            return
+        error = RequestError(400, f"the request has {len(hosts)} Host headers instead of one")
+        await error_response(scope["path"], error)(scope, receive, send)
+
+
 class KnownHosts:
     """Middleware that refuses requests for host names other than localhost and the given ones.
 

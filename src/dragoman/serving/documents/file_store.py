@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +111,9 @@ class FileStore:
         if not self._directory.exists():
             return
         latest = time.time() - self._seconds
-        # Includes incomplete files of a process that was killed.
-        entries = [(path.lstat(), path) for path in self._directory.iterdir()]
+        # Includes incomplete files of a process that was killed; not a directory, such as that of a file system.
+        states = [(path.lstat(), path) for path in self._directory.iterdir()]
+        entries = [entry for entry in states if not stat.S_ISDIR(entry[0].st_mode)]
         entries.sort(key=lambda entry: entry[0].st_mtime_ns)
         left, total = len(entries), sum(status.st_size for status, _ in entries)
         for status, path in entries:

@@ -12,7 +12,7 @@ from dragoman.serving.request_error import RequestError
 from dragoman.serving.texts.detection import LanguageDetector
 from dragoman.serving.texts.languages import LanguagePairs, name_of
 from dragoman.serving.texts.text_formats import visible_text
-from dragoman.serving.texts.text_request import TextRequest, first_error
+from dragoman.serving.texts.text_request import TextRequest, translate_texts
 from dragoman.serving.texts.translated import (
     AUTO,
     Detection,
@@ -104,12 +104,7 @@ class TranslationService:
                 that is not well-formed; and as `LineTranslator.translate_line`.
         """
         requests = await self._requests(texts, options)
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(request.translate()) for request in requests]
-        except BaseExceptionGroup as errors:
-            raise first_error(errors) from None
-        return [task.result() for task in tasks]
+        return await translate_texts(requests)
 
     async def stream(
         self, text: str, options: TextOptions

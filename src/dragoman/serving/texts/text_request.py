@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from dragoman.serving.lines import LineOptions, LineTranslator, Pair
@@ -17,8 +19,12 @@ from dragoman.serving.texts.translated import Detection, Guarded, TextOptions, T
 from dragoman.translation.results import Translation
 
 BEAM = 5
+# Sentences of a request that are translated at the same time: enough for batches, few enough that these stay short for
+# the other requests.
+AT_ONCE = 32
 # Sentences of a stream that are translated at the same time: enough for a batch, few enough that the first are early.
-STREAMED_AT_ONCE = 8
+# Those that are finished before the first of them count for `STREAMED_AHEAD`.
+STREAMED_AT_ONCE, STREAMED_AHEAD = 8, 32
 # A text of this length or less is computed within a millisecond; to start a thread takes longer on a busy machine.
 SHORT_CHARACTERS = 500
 
@@ -47,22 +53,6 @@ class TextRequest:
     route: Sequence[Pair]
     group: int
 
-    async def translate(self) -> TranslatedText:
-        """Return the translation; the first sentence that fails ends it."""
-        split = await self._split()
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._sentence(piece, "" if number else self.options.prefix))
-                    for number, piece in enumerate(split.pieces)
-                ]
-        except BaseExceptionGroup as errors:
-            raise first_error(errors) from None
-        sentences: list[TranslatedSentence] = []
-        for task in tasks:
-            sentences.append(_placed(split, sentences, task.result()))
-        return await self._whole(split, sentences)
-
     async def stream(self) -> AsyncGenerator[TranslatedSentence | TranslatedText, None]:
         """Yield each sentence when it and those before it are translated, and then what `translate` returns."""
         split = await self._split()
@@ -72,11 +62,17 @@ class TextRequest:
             async with places:
                 return await self._sentence(piece)
 
-        tasks = [asyncio.create_task(translated(piece)) for piece in split.pieces]
+        pieces = iter(split.pieces)
+        tasks: deque[asyncio.Task[TranslatedSentence]] = deque()
         sentences: list[TranslatedSentence] = []
         try:
-            for task in tasks:
-                sentences.append(_placed(split, sentences, await task))
+            while True:
+                ahead = islice(pieces, STREAMED_AHEAD - len(tasks))
+                tasks.extend(asyncio.create_task(translated(piece)) for piece in ahead)
+                if not tasks:
+                    break
+                sentences.append(_placed(split, sentences, await tasks[0]))
+                tasks.popleft()
                 yield sentences[-1]
         finally:
             for task in tasks:
@@ -164,6 +160,37 @@ class TextRequest:
         return best_combinations(costs, text_of, self.options.alternatives)
 
 
+async def translate_texts(requests: Sequence[TextRequest]) -> list[TranslatedText]:
+    """Return the translation of each text; the first sentence that fails ends all.
+
+    At most `AT_ONCE` sentences are translated at the same time, so that a request with thousands of them neither
+    occupies the server nor takes long to give up.
+    """
+    splits = [await request._split() for request in requests]
+    results: list[list[TranslatedSentence | None]] = [[None] * len(split.pieces) for split in splits]
+    work = (
+        (request, result, number, piece)
+        for request, split, result in zip(requests, splits, results, strict=True)
+        for number, piece in enumerate(split.pieces)
+    )
+
+    async def translate_next() -> None:
+        for request, result, number, piece in work:
+            result[number] = await request._sentence(piece, "" if number else request.options.prefix)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, sum(map(len, results)))):
+                group.create_task(translate_next())
+    except BaseExceptionGroup as errors:
+        raise _first_error(errors) from None
+    translated = []
+    for request, split, result in zip(requests, splits, results, strict=True):
+        sentences = [sentence for sentence in result if sentence is not None]
+        translated.append(await request._whole(split, await request._computed(partial(_all_placed, split, sentences))))
+    return translated
+
+
 def _put_together(first: Translation, second: Translation) -> Translation:
     """Return the second of two steps, with links to the source, and with the flags of both."""
     links = None
@@ -190,7 +217,14 @@ def _placed(split: SplitText, before: Sequence[TranslatedSentence], sentence: Tr
     return replace(sentence, before=split.gap(len(before), previous, sentence.translation.text))
 
 
-def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def _all_placed(split: SplitText, sentences: Sequence[TranslatedSentence]) -> list[TranslatedSentence]:
+    placed: list[TranslatedSentence] = []
+    for sentence in sentences:
+        placed.append(_placed(split, placed, sentence))
+    return placed
+
+
+def _first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the first exception of a group of tasks."""
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):

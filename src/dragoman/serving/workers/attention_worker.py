@@ -56,7 +56,7 @@ async def _compute(connection: socket, models: Mapping[Pair, HeldModel]) -> None
                     raise FrameError("a second sentence was sent before the first was answered")
                 task = asyncio.create_task(_answer(request, models, writer))
             case {"ping": number}:
-                writer.write(encode_frame({"pong": read_number(number)}))
+                writer.write(encode_frame({"pong": read_number(number), "proceeds": True}))
             case _:
                 raise FrameError("a message is of an unknown kind")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from typing import Self
 
-from dragoman.errors import ModelError, UserError
+from dragoman.errors import ModelError, reason_of
 from dragoman.serving.workers.attention_process import AttentionProcess
 from dragoman.serving.workers.held_models import HoldingSettings
 from dragoman.serving.workers.processes import NurseryProcess, WorkerProcess
@@ -17,17 +18,19 @@ STEADY_SECONDS = 10.0
 # Seconds of delay: the shortest, doubled each time, and the longest.
 SHORTEST_DELAY, LONGEST_DELAY = 0.1, 10.0
 IDLE_POLL_SECONDS = 0.02
+_LOG = logging.getLogger(__name__)
 
 
 class Generation:
     """Workers with the same models, each of which is replaced when it ends. Made by `start`.
 
-    A nursery that ends is started again when a worker has to be replaced; it reads the models anew.
+    A nursery that ends is started again when a process has to be forked; it reads the models anew, so that the workers
+    hold different models if the files were replaced and those cannot be loaded by a new generation.
     """
 
     def __init__(self, settings: HoldingSettings, nursery: NurseryProcess) -> None:
         self._settings, self._nursery = settings, nursery
-        self._replacing_nursery = asyncio.Lock()
+        self._replacing_nursery: asyncio.Task[None] | None = None
         self._keepers: list[asyncio.Task[None]] = []
         self._workers: set[WorkerProcess] = set()
         self._changed = asyncio.Event()
@@ -88,12 +91,20 @@ class Generation:
         self.retire()
         for keeper in self._keepers:
             keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
+        replacing = [] if self._replacing_nursery is None else [self._replacing_nursery]
+        for task in replacing:
+            task.cancel()
+        await asyncio.gather(*self._keepers, *replacing, return_exceptions=True)
         await asyncio.gather(self.attention.close(), *(worker.close(kill=True) for worker in self._workers))
         self._workers.clear()
         await self._nursery.close()
 
     async def _fork_for_attention(self) -> WorkerProcess:
+        nursery = self._nursery
+        try:
+            return await nursery.fork("attention")
+        except OSError as error:
+            await self._replace(nursery, error)
         return await self._nursery.fork("attention")
 
     async def _keep(self, worker: WorkerProcess) -> None:
@@ -107,6 +118,7 @@ class Generation:
             if self._retired:
                 return
             self.restarts += 1
+            _LOG.warning("process %d, which translated, has ended: another takes its place", worker.pid)
             if time.monotonic() - began >= STEADY_SECONDS:
                 delay = 0.0
             while True:
@@ -116,23 +128,43 @@ class Generation:
                 try:
                     worker = await nursery.fork("lines")
                     break
-                except OSError:
-                    with suppress(UserError):
-                        await self._replace(nursery)
-                except UserError:
-                    # A model in torch that cannot be read now.
-                    pass
+                except OSError as error:
+                    # What prevents it is logged.
+                    with suppress(Exception):
+                        await self._replace(nursery, error)
+                except Exception as error:
+                    # Such as a model in torch that cannot be read now. Whatever it is, the next attempt may succeed.
+                    _LOG.error("a process that has ended cannot be replaced now: %s", error)
             self._workers.add(worker)
             self._changed.set()
 
-    async def _replace(self, nursery: NurseryProcess) -> None:
+    async def _replace(self, nursery: NurseryProcess, error: OSError) -> None:
         """Start another nursery for one that has ended or does not answer.
 
+        The caller may be cancelled before the models are loaded: the next one waits for the same nursery.
+
+        Args:
+            nursery: the nursery that did not fork a process.
+            error: what happened.
+
         Raises:
+            OSError: if its process cannot be ended.
             ModelError: as `start` does.
             SettingsError: as `start` does.
         """
-        async with self._replacing_nursery:
-            if self._nursery is nursery:
-                await nursery.close(kill=True)
-                self._nursery = await NurseryProcess.start(self._settings)
+        if self._replacing_nursery is None:
+            if self._nursery is not nursery:
+                return
+            _LOG.warning("the process that loads the models is replaced: %s", reason_of(error))
+            self._replacing_nursery = asyncio.create_task(self._start_nursery())
+            self._replacing_nursery.add_done_callback(self._nursery_replaced)
+        await asyncio.shield(self._replacing_nursery)
+
+    async def _start_nursery(self) -> None:
+        await self._nursery.close(kill=True)
+        self._nursery = await NurseryProcess.start(self._settings)
+
+    def _nursery_replaced(self, task: asyncio.Task[None]) -> None:
+        self._replacing_nursery = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("the process that loads the models cannot be replaced now: %s", error)

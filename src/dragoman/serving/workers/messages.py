@@ -3,11 +3,12 @@
 | from | to | message |
 |---|---|---|
 | server | nursery | {"load": `HoldingSettings`}, answered {"loaded": true} or {"error": `Failure`} |
-| server | nursery | {"fork": "lines" or "attention"} with one end of a connection, answered {"forked": process id} |
+| server | nursery | {"fork": "lines" or "attention"} with one end of a connection, not answered |
+| worker | server | {"started": process id}, its first message |
 | worker | server | {"ready": true} when it can translate, or {"error": `Failure`} before it ends |
 | server | worker | {"translate": `LineRequest`} |
-| server | worker | {"cancel": number of a request}, not answered |
-| server | worker | {"ping": number}, answered {"pong": number} unless a search has not proceeded since the last ping |
+| server | worker | {"cancel": number of a request}, answered {"cancelled": number} unless the request was answered |
+| server | worker | {"ping": number}, answered {"pong": number, "proceeds": false if a search hangs} |
 | worker | server | {"id": number of a request, "translation": `Translation`} |
 | worker | server | {"id": number of a request, "refused": `Refusal`} |
 | server | worker for attention | {"attention": `AttentionRequest`} |

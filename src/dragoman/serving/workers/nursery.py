@@ -20,7 +20,7 @@ from contextlib import suppress
 
 from dragoman.errors import UserError
 from dragoman.serving.workers.attention_worker import compute_attention
-from dragoman.serving.workers.frames import FrameError, decode_message, encode_message
+from dragoman.serving.workers.frames import FrameError, decode_message, encode_frame, encode_message
 from dragoman.serving.workers.held_models import HeldModel, HoldingSettings
 from dragoman.serving.workers.messages import Failure, read_part
 from dragoman.serving.workers.worker import work
@@ -96,12 +96,14 @@ class Nursery:
             self._be_worker(connection, run)
         connection.close()
         self._workers.add(worker)
-        self._control.send(encode_message({"forked": worker}))
 
     def _be_worker(self, connection: socket.socket, run: Work) -> None:
         status = 1
         try:
             self._control.close()
+            # The server may have given the request up.
+            with suppress(BrokenPipeError):
+                connection.sendall(encode_frame({"started": os.getpid()}))
             run(connection, self._models)
             status = 0
         except BaseException as error:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import SettingsError, UserError
+from dragoman.errors import SettingsError
 from dragoman.native.engine_selection import PrecisionName
 from dragoman.serving.attention_requests import AttentionForm
 from dragoman.serving.lines import LineOptions, Pair
@@ -140,7 +140,7 @@ class Pool:
         async with self._reloading:
             try:
                 new = await Generation.start(self._settings, self._count)
-            except UserError:
+            except Exception:
                 self._failed_reloads += 1
                 raise
             old, self._current = self._current, new

@@ -71,13 +71,12 @@ class Worker:
                 self._lines[request.id] = task
                 task.add_done_callback(lambda _: self._lines.pop(request.id))
             case {"cancel": number}:
-                # The answer may be on its way already.
-                if line := self._lines.get(read_number(number)):
-                    line.cancel()
-            case {"ping": number}:
                 number = read_number(number)
-                if self._proceeds():
-                    self._writer.write(encode_frame({"pong": number}))
+                # Otherwise the answer is on its way already.
+                if (line := self._lines.get(number)) and line.cancel():
+                    self._writer.write(encode_frame({"cancelled": number}))
+            case {"ping": number}:
+                self._writer.write(encode_frame({"pong": read_number(number), "proceeds": self._proceeds()}))
             case _:
                 raise FrameError("a message is of an unknown kind")
 

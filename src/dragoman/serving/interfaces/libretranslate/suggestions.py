@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dragoman.errors import reason_of
 from dragoman.serving.request_error import RequestError
+
+# Seconds after which a client may send a suggestion again that could not be stored.
+RETRY_SECONDS = 60
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +50,17 @@ class Suggestions:
         """Append a suggestion as one line; the file contains all of it or, after an error, nothing of it.
 
         Raises:
-            RequestError: with status 503 if the file would be too large.
-            OSError: if the file cannot be written.
+            RequestError: with status 503 if the file would be too large, or cannot be written.
         """
+        try:
+            self._append(suggestion)
+        except OSError as error:
+            # Such as a full disk.
+            _LOG.error("a suggestion cannot be stored: %s: %s", self._path, reason_of(error))
+            message = "the suggestion cannot be stored now: try again later"
+            raise RequestError(503, message, retry_after=RETRY_SECONDS) from error
+
+    def _append(self, suggestion: Suggestion) -> None:
         line = json.dumps(asdict(suggestion), ensure_ascii=False).encode() + b"\n"
         with self._path.open("ab", buffering=0) as file:
             # Released when the file is closed.
