@@ -258,6 +258,8 @@ def test_the_language_of_a_long_text_is_detected_once(open_translator: Opener) -
     assert body is not None
     assert body["source"] == "en"
     assert len(body["text"]) < 100
+    page.select_option("#target", "en")
+    page.locator("#placeholder").get_by_text("The text is already English.").wait_for()
 
 
 def test_a_chosen_alternative_is_kept_in_the_history(open_translator: Opener) -> None:

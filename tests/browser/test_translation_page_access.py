@@ -83,6 +83,15 @@ def test_alternatives_open_on_the_screen_in_a_long_text(open_translator: Opener,
         box = page.locator(selector).bounding_box()
         assert box
         assert 0 <= box["y"] < 844
+    # The panel does not cover the word.
+    page.click("#choices-close")
+    page.locator(".sentence").last.locator(".word").last.click()
+    page.locator("#choices-list").get_by_text("score").first.wait_for()
+    word = page.locator(".sentence").last.locator(".word").last.bounding_box()
+    panel = page.locator("#choices").bounding_box()
+    assert word
+    assert panel
+    assert word["y"] + word["height"] <= panel["y"]
 
 
 def test_a_phone_has_large_targets_and_nothing_beside_the_screen(open_translator: Opener) -> None:
@@ -100,6 +109,33 @@ def test_a_phone_has_large_targets_and_nothing_beside_the_screen(open_translator
     )
     assert [each for each in heights if each[1] < 44] == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    docs = open_translator("docs", width=390)
+    docs.locator("#schemas section").first.wait_for()
+    assert docs.evaluate("document.documentElement.scrollWidth") == 390
+    assert docs.evaluate("[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)") == []
+
+
+def test_links_and_switches_are_visible_in_forced_colours(open_translator: Opener) -> None:
+    page = open_translator()
+    page.emulate_media(forced_colors="active")
+    page.fill("#text", TEXT)
+    wait_for_output(page, GERMAN)
+    page.locator("#output .word", has_text="Museum").hover()
+    page.locator("#backdrop .word.linked").wait_for()
+    assert page.locator("#backdrop .word.linked").evaluate("e => getComputedStyle(e).outlineStyle") == "solid"
+    assert page.locator("#keep").evaluate("e => getComputedStyle(e).appearance") == "auto"
+
+
+def test_each_line_has_its_own_direction_on_both_sides(open_translator: Opener) -> None:
+    page = open_translator()
+    page.fill("#text", "Good morning.\n\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd.")
+    page.wait_for_function("() => !document.getElementById('copy').disabled")
+    for side in ("#backdrop", "#output"):
+        box = page.locator(f"{side} .word").last.bounding_box()
+        pane = page.locator(side).bounding_box()
+        assert box
+        assert pane
+        assert box["x"] > pane["x"] + pane["width"] / 2
 
 
 @pytest.fixture(scope="module")

@@ -53,12 +53,19 @@ export class Choices {
       const none = "The model has no other way to continue from here.";
       const end = list.length > 1 ? [] : [element("li", { className: "soft" }, none)];
       byId("choices-list").replaceChildren(...list, ...end);
+      this.uncover(this.output.wordAt(index, start));
       announce(list.length > 1 ? `${list.length} alternatives.` : none);
     } catch (error) {
       if (this.turn !== turn) return;
       this.leave();
       this.report(error);
     }
+  }
+
+  /** Scroll until the panel does not cover a word. */
+  uncover(word) {
+    const covered = (word?.getBoundingClientRect().bottom ?? 0) - byId("choices").getBoundingClientRect().top;
+    if (covered > 0) scrollBy({ top: covered + 16 });
   }
 
   choice(index, alternative, prefix) {

@@ -3,11 +3,10 @@
 import * as api from "./api.js";
 import { byId } from "./elements.js";
 
-// Milliseconds without a key after which the text is translated: the least, the most, and those for a character to
-// translate. A long change is not sent at every key.
+// Milliseconds without a key after which the text is translated.
 const PAUSE = 50;
-const LONGEST_PAUSE = 750;
-const PAUSE_PER_CHARACTER = 0.05;
+// Milliseconds between a request and the next one, for each character of the former: a million characters a minute.
+const PAUSE_PER_CHARACTER = 0.06;
 // How often a request is sent again that the server refuses for the time being.
 const TRIES = 5;
 // Characters by which the language of a text is detected; it is not detected again while they stay.
@@ -24,6 +23,8 @@ export class Typing {
   constructor(area, output, languages, { begun, finished, failed }) {
     Object.assign(this, { area, output, languages, begun, finished, failed });
     this.abort = new AbortController();
+    // When the next request may be sent.
+    this.next = 0;
     this.stop();
   }
 
@@ -62,10 +63,7 @@ export class Typing {
   start(atOnce) {
     this.stop();
     this.tries = 0;
-    const { kept } = this.plan();
-    const characters = kept.end - kept.start;
-    const pause = Math.min(LONGEST_PAUSE, PAUSE + characters * PAUSE_PER_CHARACTER);
-    this.timer = setTimeout(() => this.run(), atOnce ? 0 : pause);
+    this.timer = setTimeout(() => this.run(), atOnce ? 0 : Math.max(PAUSE, this.next - performance.now()));
   }
 
   setBusy(busy) {
@@ -77,8 +75,9 @@ export class Typing {
   plan() {
     const { text } = this;
     const { source: chosen, target } = this.languages;
-    const isOpened = chosen.value === "auto" && this.opening && text.startsWith(this.opening);
-    const source = isOpened ? this.languages.detected : chosen.value;
+    const { detected } = this.languages;
+    const isOpened = chosen.value === "auto" && detected && this.opening && text.startsWith(this.opening);
+    const source = isOpened ? detected : chosen.value;
     const isSamePair = source !== "auto" && this.made === `${source} ${target.value}`;
     const kept = isSamePair ? this.output.reusable(text) : { ...NOTHING, end: text.length };
     return { text, source, target: target.value, kept };
@@ -94,6 +93,7 @@ export class Typing {
     this.begun();
     this.output.begin(text, kept);
     const change = text.slice(kept.start, kept.end);
+    this.next = performance.now() + change.length * PAUSE_PER_CHARACTER;
     try {
       if (!change.trim()) return this.finish({ source, sentences: [], after: change, through: this.output.through }, typed);
       for await (const [name, data] of api.stream({ text: change, source, target }, signal)) {
