@@ -130,6 +130,7 @@ def test_each_line_has_its_own_direction_on_both_sides(open_translator: Opener) 
     page = open_translator()
     page.fill("#text", "Good morning.\n\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd.")
     page.wait_for_function("() => !document.getElementById('copy').disabled")
+    page.locator("#output .word").last.hover()
     for side in ("#backdrop", "#output"):
         box = page.locator(f"{side} .word").last.bounding_box()
         pane = page.locator(side).bounding_box()

@@ -22,11 +22,14 @@ export class Links {
     this.load = load;
     this.pointed = null;
     this.held = null;
+    // Whether the words can be laid behind the text area, and are not yet.
+    this.isReady = false;
     output.container.addEventListener("pointerover", (event) => this.point(event.target.closest(".word")));
     output.container.addEventListener("pointerleave", () => this.point(null));
     output.container.addEventListener("focusin", (event) => this.point(event.target.closest(".sentence")));
     output.container.addEventListener("focusout", () => this.point(null));
     area.addEventListener("pointermove", ({ clientX, clientY }) => {
+      this.build();
       const words = document.elementsFromPoint(clientX, clientY).filter((each) => each.matches("#backdrop .word"));
       this.point(words[0] ?? null);
     });
@@ -36,13 +39,21 @@ export class Links {
   /** Lay the text behind the text area, without words to mark. */
   reset() {
     this.hold(null);
+    this.isReady = false;
     // The last line feed has a line of its own only if something follows it.
     this.backdrop.replaceChildren(this.area.value + "\u200b");
   }
 
-  /** Lay the text behind the text area, with the words of the sentences that the output has. */
+  /** Called when the output is the translation of the text. */
   update() {
     this.point(null);
+    this.isReady = true;
+  }
+
+  /** Lay the text behind the text area, with the words of the sentences; when they are needed, as it takes long. */
+  build() {
+    if (!this.isReady) return;
+    this.isReady = false;
     const text = this.area.value;
     const parts = [];
     let end = 0;
@@ -65,6 +76,7 @@ export class Links {
   /** Point at a word on either side, at a sentence, or at nothing. */
   point(shown) {
     shown ??= this.held;
+    if (shown) this.build();
     if (shown === this.pointed) return;
     this.pointed = shown;
     clearTimeout(this.timer);
