@@ -79,7 +79,7 @@ def test_alternatives_open_on_the_screen_in_a_long_text(open_translator: Opener,
         assert box["y"] < 600
     page.locator(".sentence").nth(5).locator(".word").nth(1).click()
     page.locator(".choice").nth(1).wait_for()
-    for selector in (".choice >> nth=1", "#choices-close", "#copy"):
+    for selector in (".sentence >> nth=5", ".choice >> nth=1", "#choices-close", "#copy"):
         box = page.locator(selector).bounding_box()
         assert box
         assert 0 <= box["y"] < 844
