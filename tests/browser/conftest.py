@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from dragoman.attention_page.map import AttentionMap
+from dragoman.serving.limits import Limits
 from tests.support.browser import Opener
+from tests.support.serving_page import WordLines, make_app, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -67,3 +69,43 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
         page.close()
     assert messages == []
     assert set(requests) <= expected
+
+
+@pytest.fixture
+def lines() -> WordLines:
+    return WordLines()
+
+
+@pytest.fixture
+def open_translator(browser: Browser, lines: WordLines, tmp_path: Path) -> Iterator[Opener]:
+    """Return a function that opens the page; afterwards no page may have logged anything or left the server."""
+    messages: list[str] = []
+    requests: list[str] = []
+    contexts = []
+    app = make_app(lines, tmp_path, limits=Limits(characters=5000))
+    with serving(app) as address:
+
+        def opener(path: str = "", *, width: int = 1280, dark: bool = False) -> Page:
+            context = browser.new_context(
+                viewport={"width": width, "height": 844},
+                color_scheme="dark" if dark else "light",
+                permissions=["clipboard-read", "clipboard-write"],
+            )
+            contexts.append(context)
+            page = context.new_page()
+            page.set_default_timeout(10_000)
+            page.on("pageerror", lambda error: messages.append(f"error: {error}"))
+            page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
+            page.on("dialog", lambda dialog: messages.append(f"dialog: {dialog.message}"))
+            page.on("request", lambda request: requests.append(request.url))
+            page.goto(address + path)
+            if not path:
+                page.wait_for_selector("#source option", state="attached")
+                page.select_option("#source", "en")
+            return page
+
+        yield opener
+        for context in contexts:
+            context.close()
+        assert messages == []
+        assert all(url.startswith((address, f"blob:{address}")) for url in requests), requests

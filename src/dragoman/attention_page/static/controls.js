@@ -91,7 +91,9 @@ function trackPointer(container, selector, changed, same = (a, b) => a === b) {
     pinned = datum === null || (pinned !== null && same(pinned, datum)) ? null : datum;
   });
   listen("keydown", (event) => {
-    if (event.key === "Escape") pinned = null;
+    if (event.key !== "Escape" || pinned === null) return;
+    pinned = null;
+    event.preventDefault();
   });
   return {
     isPinned: (datum) => pinned !== null && same(pinned, datum),

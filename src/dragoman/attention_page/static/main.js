@@ -107,12 +107,18 @@ function start(numbers) {
 }
 
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
-let themeChosen = false;
-setTheme(prefersDark.matches ? "dark" : "light");
+// A page that shows this one in a frame may have chosen the colours.
+const { theme: chosenTheme } = document.documentElement.dataset;
+let themeChosen = Boolean(chosenTheme);
+setTheme(chosenTheme ?? (prefersDark.matches ? "dark" : "light"));
 prefersDark.addEventListener("change", () => themeChosen || setTheme(prefersDark.matches ? "dark" : "light"));
 d3.select("#theme").on("click", () => {
   themeChosen = true;
   setTheme(isDark() ? "light" : "dark");
+});
+// In a frame, this page has the focus; the page around it may close it by Escape.
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.defaultPrevented && parent !== window) parent.postMessage("escape", "*");
 });
 writeSentence();
 unpack(payload.numbers).then(start, () => {

@@ -1,10 +1,16 @@
 // Requests to the server.
 
-/** An answer with an error status. */
+/** A request that failed: an answer with an error status, or none (status 0). `retryAfter` is in seconds. */
 export class RequestError extends Error {
-  constructor(status, message) {
+  constructor(status, message, retryAfter = 1) {
     super(message);
     this.status = status;
+    this.retryAfter = retryAfter;
+  }
+
+  /** Whether the same request may succeed later. */
+  get passes() {
+    return this.status === 429 || this.status === 503;
   }
 }
 
@@ -15,6 +21,13 @@ export function useKey(text) {
   key = text;
 }
 
+/** Whether a key is used. */
+export const hasKey = () => Boolean(key);
+
+/** Return the error of a request that was not answered. */
+const unreachable = (error) =>
+  error instanceof TypeError ? new RequestError(0, "the server cannot be reached") : error;
+
 async function send(path, body, signal) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   const options = { signal, headers };
@@ -23,10 +36,13 @@ async function send(path, body, signal) {
     options.body = JSON.stringify(body);
     headers["Content-Type"] = "application/json";
   }
-  const answer = await fetch(path, options);
+  const answer = await fetch(path, options).catch((error) => {
+    throw unreachable(error);
+  });
   if (answer.ok) return answer;
   const { error } = await answer.json().catch(() => ({}));
-  throw new RequestError(answer.status, error?.message ?? error ?? `The server answered with status ${answer.status}.`);
+  const message = error?.message ?? error ?? `the server answered with status ${answer.status}`;
+  throw new RequestError(answer.status, message, Number(answer.headers.get("Retry-After")) || undefined);
 }
 
 /** Return {languages, limits}. */
@@ -45,12 +61,15 @@ export async function* stream(body, signal) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      throw unreachable(error);
+    });
     if (done) return;
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
     for (const block of blocks) {
       const [, name, data] = block.match(/^event: (\w+)\ndata: (.*)$/s);
+      if (name === "error") throw new RequestError(503, JSON.parse(data).error.message);
       yield [name, JSON.parse(data)];
     }
   }

@@ -1,7 +1,13 @@
 // The attention page of a sentence, in a dialog. Its scripts run in a frame that can reach neither this page nor the
 // server; the content security policy permits them by their hashes.
 
-import { byId, capitalized, element } from "./elements.js";
+import { byId, sentenceOf, element } from "./elements.js";
+
+/** Return a page with the theme that was chosen on this one. */
+function withTheme(html) {
+  const { theme } = document.documentElement.dataset;
+  return theme ? html.replace("<html ", `<html data-theme="${theme}" `) : html;
+}
 
 /**
  * The dialog.
@@ -17,6 +23,11 @@ export class AttentionDialog {
     byId("attention-before").addEventListener("click", () => this.show(this.index - 1));
     byId("attention-after").addEventListener("click", () => this.show(this.index + 1));
     this.dialog.addEventListener("close", () => this.clear());
+    // The frame has the focus, and reports the key.
+    addEventListener("message", ({ source, data }) => {
+      const frame = byId("attention-body").querySelector("iframe");
+      if (frame && source === frame.contentWindow && data === "escape") this.dialog.close();
+    });
   }
 
   clear() {
@@ -41,14 +52,14 @@ export class AttentionDialog {
     try {
       const html = await this.load(index, signal);
       if (signal.aborted) return;
-      const frame = element("iframe", { title: "Attention of the sentence", srcdoc: html });
+      const frame = element("iframe", { title: "Attention of the sentence", srcdoc: withTheme(html) });
       frame.setAttribute("sandbox", "allow-scripts");
       byId("attention-body").replaceChildren(frame);
       byId("attention-save").href = URL.createObjectURL(new Blob([html], { type: "text/html;charset=utf-8" }));
       byId("attention-save").hidden = false;
     } catch (error) {
       if (signal.aborted) return;
-      byId("attention-body").replaceChildren(element("p", { className: "notice bad", role: "alert" }, capitalized(error.message)));
+      byId("attention-body").replaceChildren(element("p", { className: "notice bad", role: "alert" }, sentenceOf(error.message)));
     }
   }
 }

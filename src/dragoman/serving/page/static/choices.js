@@ -1,21 +1,13 @@
 // Alternatives of a sentence, or of its end from a word on.
 
-import { byId, element } from "./elements.js";
+import { announce, byId, element } from "./elements.js";
 import { isCalibrated, percentage, remarks } from "./output.js";
-
-/** Return the text before a word of a sentence, without the space between them. */
-export function prefixOf(translation, word) {
-  const starts = [...translation.matchAll(/\S+/g)].map((match) => match.index);
-  return translation.slice(0, starts[word] ?? 0).trimEnd();
-}
-
-/** Return the first word of a text after a prefix. */
-const nextWord = (text, prefix) => text.slice(prefix.length).trim().split(/\s+/)[0];
+import { firstWord } from "./words.js";
 
 /** Return the outputs that begin with the prefix: first one for each next word, then the others. */
-function ordered(outputs, prefix) {
+function ordered(outputs, prefix, language) {
   const fitting = outputs.filter((each) => each.text.startsWith(prefix));
-  const words = fitting.map((each) => nextWord(each.text, prefix));
+  const words = fitting.map((each) => firstWord(each.text.slice(prefix.length), language));
   const first = fitting.filter((_, index) => words.indexOf(words[index]) === index);
   return [...first, ...fitting.filter((each) => !first.includes(each))];
 }
@@ -24,26 +16,26 @@ function ordered(outputs, prefix) {
  * The panel with alternatives.
  *
  * `search(index, prefix)` returns a sentence with `alternatives`, all of which begin with the prefix; `language()`
- * returns the code of the language of the translation; `report(error)` shows an error.
+ * returns the code of the language of the translation; `report(error)` shows an error; `chosen()` is called after a
+ * sentence was replaced, and `closed()` after the panel was closed.
  */
 export class Choices {
-  constructor(output, { search, language, report }) {
-    Object.assign(this, { output, search, language, report });
+  constructor(output, { search, language, report, chosen, closed }) {
+    Object.assign(this, { output, search, language, report, chosen, closed });
     this.selected = -1;
     byId("choices-close").addEventListener("click", () => this.leave());
   }
 
-  /** Show the alternatives of a sentence from a word on; 0 for the whole sentence. */
-  async show(index, word) {
+  /** Show the alternatives of a sentence from the word on that begins at an offset; 0 for the whole sentence. */
+  async show(index, start) {
     this.selected = index;
     const shown = this.output.sentences[index];
-    const prefix = prefixOf(shown.translation, word);
+    const prefix = shown.translation.slice(0, start).trimEnd();
     const turn = (this.turn = {});
-    this.output.select(index, word);
+    this.output.select(index, start);
     byId("choices").hidden = false;
-    byId("choices-title").textContent = prefix
-      ? `Alternatives from “${nextWord(shown.translation, prefix)}” on`
-      : "Alternatives";
+    const word = element("bdi", { lang: this.language() }, firstWord(shown.translation.slice(start), this.language()));
+    byId("choices-title").replaceChildren(...(prefix ? ["Alternatives from “", word, "” on"] : ["Alternatives"]));
     byId("choices-source").textContent = shown.source;
     byId("choices-confidence").hidden = !isCalibrated(shown);
     byId("choices-confidence").textContent = isCalibrated(shown)
@@ -57,15 +49,23 @@ export class Choices {
       const sentence = await this.search(index, prefix);
       if (this.turn !== turn) return;
       const outputs = [{ text: sentence.translation, score: sentence.score }, ...sentence.alternatives];
-      const list = ordered(outputs, prefix).map((each) => this.choice(index, each, prefix));
-      const none = element("li", { className: "soft" }, "The model has no other way to continue from here.");
-      byId("choices-list").replaceChildren(...list, ...(list.length > 1 ? [] : [none]));
-      byId("choices").scrollIntoView({ block: "nearest" });
+      const list = ordered(outputs, prefix, this.language()).map((each) => this.choice(index, each, prefix));
+      const none = "The model has no other way to continue from here.";
+      const end = list.length > 1 ? [] : [element("li", { className: "soft" }, none)];
+      byId("choices-list").replaceChildren(...list, ...end);
+      this.uncover(this.output.wordAt(index, start));
+      announce(list.length > 1 ? `${list.length} alternatives.` : none);
     } catch (error) {
       if (this.turn !== turn) return;
-      this.close();
+      this.leave();
       this.report(error);
     }
+  }
+
+  /** Scroll until the panel does not cover a word. */
+  uncover(word) {
+    const covered = (word?.getBoundingClientRect().bottom ?? 0) - byId("choices").getBoundingClientRect().top;
+    if (covered > 0) scrollBy({ top: covered + 16 });
   }
 
   choice(index, alternative, prefix) {
@@ -84,7 +84,8 @@ export class Choices {
     button.addEventListener("click", () => {
       this.output.choose(index, alternative);
       this.leave();
-      byId("status").textContent = `Replaced by: ${alternative.text}`;
+      announce("Replaced by: ", element("span", { lang: this.language() }, alternative.text));
+      this.chosen();
     });
     return element("li", {}, button);
   }
@@ -94,10 +95,12 @@ export class Choices {
   }
 
   close() {
+    if (!this.open) return;
     byId("choices").hidden = true;
     this.selected = -1;
     this.turn = null;
     this.output.select(-1);
+    this.closed();
   }
 
   /** Close the panel, and return to the sentence. */

@@ -29,9 +29,19 @@ function schemaOf({ content }) {
   return [...type(schema), kind === "application/json" ? "" : ` (${kind})`];
 }
 
+/** Return a row of a table. The roles are explicit, since a narrow screen shows the cells below each other. */
+function row(head, ...cells) {
+  return element(
+    "tr",
+    { role: "row" },
+    element("th", { scope: "row", role: "rowheader" }, ...head),
+    ...cells.map((cell) => element("td", { role: "cell" }, ...cell)),
+  );
+}
+
 function operation(path, method, { summary, requestBody, responses }) {
   const rows = Object.entries(responses).map(([status, answer]) =>
-    element("tr", {}, element("th", { scope: "row" }, status), element("td", {}, ...schemaOf(answer)), element("td", {}, answer.description)),
+    row([status], schemaOf(answer), [answer.description]),
   );
   return element(
     "section",
@@ -39,19 +49,17 @@ function operation(path, method, { summary, requestBody, responses }) {
     element("h2", {}, element("span", { className: "method" }, method.toUpperCase()), " ", element("code", {}, path)),
     element("p", {}, summary, "."),
     ...(requestBody ? [element("p", {}, "Body: ", ...schemaOf(requestBody))] : []),
-    element("div", { className: "scroll", tabIndex: 0, role: "group", "aria-label": `Answers of ${path}` }, element("table", {}, ...rows)),
+    element("div", { className: "scroll", tabIndex: 0, role: "group", "aria-label": `Answers of ${path}` }, element("table", { role: "table" }, ...rows)),
   );
 }
 
 function schemaCard([name, schema]) {
   const required = schema.required ?? [];
   const rows = Object.entries(schema.properties).map(([key, each]) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, element("code", {}, key), required.includes(key) ? "" : " (optional)"),
-      element("td", {}, ...type(each)),
-      element("td", {}, (each.description ?? "") + limits(each)),
+    row(
+      [element("code", {}, key), required.includes(key) ? "" : " (optional)"],
+      type(each),
+      [(each.description ?? "") + limits(each)],
     ),
   );
   return element(
@@ -59,7 +67,7 @@ function schemaCard([name, schema]) {
     { className: "card", id: name },
     element("h3", {}, name),
     element("p", {}, schema.description ?? ""),
-    element("div", { className: "scroll", tabIndex: 0, role: "group", "aria-label": `Fields of ${name}` }, element("table", {}, ...rows)),
+    element("div", { className: "scroll", tabIndex: 0, role: "group", "aria-label": `Fields of ${name}` }, element("table", { role: "table" }, ...rows)),
   );
 }
 

@@ -13,8 +13,9 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** Return a message of the server as a sentence begins. */
-export const capitalized = (message) => message.charAt(0).toUpperCase() + message.slice(1);
+/** Return a message of the server as a sentence. */
+export const sentenceOf = (message) =>
+  message.charAt(0).toUpperCase() + message.slice(1) + (/[.!?…]$/.test(message) ? "" : ".");
 
 /** Read a value that this page stored, or `otherwise` if there is none that can be read. */
 export function stored(name, otherwise) {
@@ -33,3 +34,6 @@ export function store(name, value) {
     if (!(error instanceof DOMException)) throw error;
   }
 }
+
+/** Have a screen reader read strings and elements aloud. */
+export const announce = (...parts) => byId("status").replaceChildren(...parts);

@@ -1,10 +1,11 @@
 // Translations that this browser keeps, if the reader lets it.
 
-import { byId, element, store, stored } from "./elements.js";
+import { announce, byId, element, store, stored } from "./elements.js";
 
 const MOST = 50;
 // Longer texts are not kept, since a browser gives a page about 5 MB.
 const MOST_CHARACTERS = 10_000;
+const NAMES = ["source", "target", "text", "translation"];
 
 export class History {
   /** `restore(entry)` shows an entry again. */
@@ -24,10 +25,16 @@ export class History {
 
   get entries() {
     const entries = stored("history", []);
-    return Array.isArray(entries) ? entries : [];
+    const isChoice = (choice) => Array.isArray(choice) && typeof choice[1]?.text === "string";
+    const isEntry = (entry) =>
+      NAMES.every((name) => typeof entry?.[name] === "string") && (entry.chosen ?? []).every?.(isChoice);
+    return Array.isArray(entries) ? entries.filter(isEntry) : [];
   }
 
-  /** Add an entry {source, target, text, translation}. It replaces the last one if that is the start of it. */
+  /**
+   * Add an entry {source, target, text, translation, chosen}, with the alternatives that were chosen. It replaces the last
+   * one if that is the start of it.
+   */
   add(entry) {
     if (!byId("keep").checked || entry.text.length > MOST_CHARACTERS || !entry.text.trim()) return;
     const same = (other) => other.source === entry.source && other.target === entry.target;
@@ -41,7 +48,7 @@ export class History {
   forget() {
     store("history", []);
     this.show();
-    byId("status").textContent = "The history was deleted.";
+    announce("The history was deleted.");
   }
 
   show() {

@@ -1,6 +1,8 @@
 // The translation as sentences, which can be selected and replaced.
 
 import { element } from "./elements.js";
+import { unchanged } from "./reuse.js";
+import { wordElements } from "./words.js";
 
 // A sentence is marked as uncertain below this confidence, or, if its model was not calibrated, below this score
 // (log-probability divided by the length penalty). Both were chosen with benchmarks/confidence.py.
@@ -26,7 +28,7 @@ export function remarks(sentence) {
   if (isCalibrated(sentence)) {
     if (sentence.confidence < LEAST_CONFIDENCE) list.push(`Uncertain: confidence ${percentage(sentence)}.`);
   } else if (sentence.score < LOWEST_SCORE) {
-    list.push(`Uncertain: score ${sentence.score.toFixed(2).replace("-", "−")}.`);
+    list.push("Uncertain: the model gave this translation a low probability.");
   }
   return list;
 }
@@ -40,18 +42,29 @@ export function percentage(sentence) {
   return `${Math.round(100 * sentence.confidence)} %`;
 }
 
-/** The output: an element with one element for each sentence. */
+/** Return whether two sentences look alike. */
+function alike(a, b) {
+  const looks = (sentence) => JSON.stringify([sentence.before, sentence.translation, remarks(sentence)]);
+  return !a.chosen && !b.chosen && looks(a) === looks(b);
+}
+
+/** The output: an element with one element, its place, for each sentence. */
 export class Output {
   constructor(container) {
     this.container = container;
     this.clear();
+    // One sentence is in the order of the tab key; arrow keys lead to the others.
+    container.addEventListener("focusin", ({ target }) => {
+      if (!target.matches(".sentence")) return;
+      for (const other of container.querySelectorAll('.sentence[tabindex="0"]')) other.tabIndex = -1;
+      target.tabIndex = 0;
+    });
   }
 
   clear() {
-    this.sentences = [];
-    this.after = "";
-    this.whole = null;
-    this.through = null;
+    // `tail`: sentences after the change that is translated; `chosen`: alternatives {text, score} by source sentence.
+    Object.assign(this, { source: "", sentences: [], tail: [], after: "", whole: null, through: null });
+    this.chosen = new Map();
     this.container.replaceChildren();
   }
 
@@ -61,88 +74,128 @@ export class Output {
     return this.sentences.map((sentence) => sentence.before + sentence.translation).join("") + this.after;
   }
 
-  /** Begin a new translation; what is shown stays, greyed, until it is replaced sentence by sentence. */
-  begin(source) {
-    this.sentences = [];
-    this.after = "";
-    this.whole = null;
-    this.source = source;
-    this.end = 0;
-    for (const old of this.container.children) old.classList.add("stale");
+  /** Return what a changed text has in common with that of this output, as `unchanged`. */
+  reusable(text) {
+    return unchanged(text, { text: this.source, head: this.sentences, tail: this.tail });
   }
 
-  add(sentence) {
-    const start = this.source.indexOf(sentence.source, this.end);
-    if (start >= 0) this.end = start + sentence.source.length;
-    const index = this.sentences.push({ ...sentence, start: start < 0 ? null : start, links: null }) - 1;
-    const shown = this.render(index);
-    const old = this.container.children[index];
-    if (old) old.replaceWith(shown);
-    else this.container.append(shown);
+  /**
+   * Begin a new translation. What `reusable` returned stays; the rest is greyed until it is replaced sentence by
+   * sentence.
+   */
+  begin(source, { head, tail, start, moved }) {
+    for (const sentence of tail) sentence.start += moved;
+    Object.assign(this, { source, sentences: [...head], tail, after: "", whole: null, end: start });
+    const current = new Set([...head, ...tail].map((sentence) => sentence.place));
+    for (const place of this.container.children) place.classList.toggle("stale", !current.has(place));
+  }
+
+  add(answer) {
+    const start = this.source.indexOf(answer.source, this.end);
+    if (start >= 0) this.end = start + answer.source.length;
+    const sentence = { ...answer, start: start < 0 ? null : start, links: null };
+    const next = this.container.children[this.sentences.length];
+    const old = next?.classList.contains("stale") ? next : null;
+    this.sentences.push(sentence);
+    if (old?.sentence && alike(old.sentence, sentence)) {
+      sentence.place = old;
+      old.sentence = sentence;
+      old.classList.remove("stale");
+    } else {
+      this.render(sentence);
+      if (old) old.replaceWith(sentence.place);
+      else this.container.insertBefore(sentence.place, next ?? null);
+    }
+    this.number(this.sentences.length - 1);
+    if (this.chosen.has(sentence.source)) this.choose(this.sentences.length - 1, this.chosen.get(sentence.source));
   }
 
   finish(answer) {
+    for (const old of this.container.querySelectorAll(":scope > .stale")) old.remove();
+    const [following] = this.tail;
+    if (following) {
+      following.before = answer.after;
+      following.place.firstChild.data = answer.after;
+    } else {
+      this.after = answer.after;
+    }
     this.through = answer.through;
-    this.after = answer.after;
-    while (this.container.children.length > this.sentences.length) this.container.lastChild.remove();
-    if (!answer.sentences.length && answer.text) {
+    const first = this.sentences.length;
+    this.sentences = [...this.sentences, ...this.tail];
+    for (let index = first; index < this.sentences.length; index += 1) this.number(index);
+    this.tail = this.sentences;
+    if (!this.sentences.length && answer.text) {
       this.whole = answer.text;
       this.container.replaceChildren(element("span", { className: "whole" }, answer.text));
     }
+    if (this.sentences.length && !this.container.querySelector('.sentence[tabindex="0"]')) this.sentenceAt(0).tabIndex = 0;
+  }
+
+  number(index) {
+    this.sentences[index].place.lastChild.dataset.index = index;
   }
 
   /** Replace the translation of a sentence by one that the reader chose. */
-  choose(index, alternative) {
-    const { text, score } = alternative;
-    Object.assign(this.sentences[index], { translation: text, score, confidence: null, links: null, chosen: true });
-    this.container.children[index].replaceWith(this.render(index));
+  choose(index, { text, score }) {
+    const sentence = this.sentences[index];
+    const old = sentence.place;
+    this.chosen.set(sentence.source, { text, score });
+    Object.assign(sentence, { translation: text, score, confidence: null, links: null, chosen: true });
+    this.render(sentence);
+    sentence.place.lastChild.tabIndex = old.lastChild.tabIndex;
+    old.replaceWith(sentence.place);
+    this.number(index);
   }
 
   sentenceAt(index) {
-    return this.container.querySelector(`.sentence[data-index="${index}"]`);
+    return this.sentences[index]?.place.lastChild;
   }
 
-  /** Mark a sentence from a word on, or none for -1. */
-  select(index, word = 0) {
-    for (const shown of this.container.querySelectorAll(".sentence")) {
-      const selected = Number(shown.dataset.index) === index;
-      shown.setAttribute("aria-expanded", String(selected));
-      for (const each of shown.querySelectorAll(".word")) each.classList.toggle("kept", selected && each.word < word);
+  /** Return the element of the word of a sentence that begins at an offset. */
+  wordAt(index, start) {
+    return [...this.sentenceAt(index).querySelectorAll(".word")].find((word) => word.start === start) ?? null;
+  }
+
+  /** Mark a sentence from an offset on, or none for -1. */
+  select(index, start = 0) {
+    for (const shown of this.container.querySelectorAll('[aria-expanded="true"]')) {
+      shown.setAttribute("aria-expanded", "false");
+      for (const each of shown.querySelectorAll(".kept")) each.classList.remove("kept");
     }
+    const shown = this.sentenceAt(index);
+    if (!shown) return;
+    shown.setAttribute("aria-expanded", "true");
+    for (const each of shown.querySelectorAll(".word")) each.classList.toggle("kept", each.start < start);
   }
 
-  /** Return the number of the word of a sentence that the arrow keys have reached; 0 at first. */
-  wordAt(shown) {
-    return shown.querySelector(".word.at")?.word ?? 0;
+  /** Return the word of a sentence that the arrow keys have reached; null at first. */
+  reached(shown) {
+    return shown.querySelector(".word.at");
   }
 
-  /** Move to another word of a sentence, and return that word. */
+  /** Move to another word of a sentence, and return its element. */
   moveWord(shown, step) {
     const words = [...shown.querySelectorAll(".word")];
-    const marked = shown.querySelector(".word.at");
-    const next = words[marked ? Math.min(words.length - 1, Math.max(0, marked.word + step)) : step > 0 ? 0 : words.length - 1];
+    const marked = this.reached(shown);
+    const from = marked ? words.indexOf(marked) : step > 0 ? -1 : words.length;
+    const next = words[Math.min(words.length - 1, Math.max(0, from + step))] ?? null;
     marked?.classList.remove("at");
     next?.classList.add("at");
-    return next?.textContent ?? "";
+    return next;
   }
 
-  render(index) {
-    const sentence = this.sentences[index];
+  /** Make the element of a sentence. */
+  render(sentence) {
     const known = remarks(sentence);
-    const button = element("span", { className: "sentence", role: "button", tabIndex: 0, "aria-expanded": "false" });
-    button.dataset.index = index;
+    const button = element("span", { className: "sentence", role: "button", tabIndex: -1, "aria-expanded": "false" });
     if (known.length && !sentence.chosen) {
       button.classList.add("uncertain");
       button.title = known.join("\n");
       button.setAttribute("aria-description", known.join(" "));
     }
-    let number = 0;
-    for (const part of sentence.translation.split(/(\s+)/)) {
-      if (!part) continue;
-      if (/^\s/.test(part)) button.append(part);
-      else button.append(Object.assign(element("span", { className: "word" }, part), { word: number++ }));
-    }
+    button.append(...wordElements(sentence.translation, this.container.lang));
     // The white space before a sentence is outside of it, so that an empty line is not part of what is pointed at.
-    return element("span", { className: "place" }, sentence.before, button);
+    sentence.place = element("span", { className: "place" }, document.createTextNode(sentence.before), button);
+    sentence.place.sentence = sentence;
   }
 }

@@ -1,171 +1,147 @@
-// The page: text is translated as it is typed.
+// The page: joins its parts.
 
 import * as api from "./api.js";
 import { AttentionDialog } from "./attention.js";
 import { Choices } from "./choices.js";
-import { byId, capitalized, element, store, stored } from "./elements.js";
-import { translateFile } from "./files.js";
+import { copy } from "./copying.js";
+import { announce, byId, element, sentenceOf, stored } from "./elements.js";
+import { translateFiles } from "./files.js";
 import { History } from "./history.js";
+import { Languages } from "./languages.js";
 import { Links } from "./links.js";
 import { Output } from "./output.js";
+import { startThemes } from "./themes.js";
+import { Typing } from "./typing.js";
 
-// Milliseconds without a key after which the text is translated; after which a result is read aloud and kept.
-const PAUSE = 50;
+// Milliseconds after which a result is read aloud and kept; characters up to which it is read as a whole.
 const SETTLED = 1500;
+const READ_ALOUD = 300;
 
 const text = byId("text");
-const source = byId("source");
-const target = byId("target");
+const languages = new Languages();
+const { source, target } = languages;
 const output = new Output(byId("output"));
 const links = new Links(text, byId("backdrop"), output, loadLinks);
-const english = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
 
-let served = { languages: [], limits: { characters: 0, texts: 0, alternatives: 0 } };
-let abort = new AbortController();
-let typing;
+let limits = { characters: 0, texts: 0, alternatives: 0 };
 let settling;
-// Code of the language of the text: as chosen, or as detected.
-let known = null;
 
-function nameOf(code) {
-  const name = served.languages.find((language) => language.code === code)?.name;
-  if (name && name !== code) return name;
-  try {
-    return english.of(code);
-  } catch {
-    return code;
-  }
-}
+// Messages
 
-function showProblem(message) {
+function showProblem(message, canRetry = true) {
   byId("problem").hidden = !message;
-  byId("problem-text").textContent = capitalized(message);
+  byId("problem-text").textContent = message && sentenceOf(message);
+  byId("retry").hidden = !canRetry;
+  byId("placeholder").hidden = Boolean(message);
 }
 
 function report(error) {
   if (error.name === "AbortError") return;
-  byId("key-form").hidden = error.status !== 403;
-  showProblem(error instanceof TypeError ? "The server cannot be reached." : error.message);
+  if (error.status === 403) askForKey();
+  else showProblem(error.message);
 }
 
-// Languages
-
-function targetsOf(code) {
-  const languages = served.languages.filter((language) => code === "auto" || language.code === code);
-  return [...new Set(languages.flatMap((language) => language.targets))];
-}
-
-function fill(select, codes, wanted) {
-  const options = codes.map((code) => element("option", { value: code }, code === "auto" ? "Detect language" : nameOf(code)));
-  select.replaceChildren(...options);
-  select.value = codes.includes(wanted) ? wanted : (codes[0] ?? "");
-}
-
-function chooseLanguages(from, to) {
-  fill(source, ["auto", ...served.languages.map((language) => language.code)], from);
-  fill(target, targetsOf(source.value).sort((a, b) => nameOf(a).localeCompare(nameOf(b))), to);
-  known = source.value === "auto" ? null : source.value;
-  store("languages", [source.value, target.value]);
-  byId("output").lang = target.value;
-  showDirection();
-}
-
-function showDirection() {
-  byId("swap").disabled = !(known && targetsOf(target.value).includes(known));
-  const detect = source.querySelector('[value="auto"]');
-  if (!detect) return;
-  detect.textContent = source.value === "auto" && known ? `${nameOf(known)} (detected)` : "Detect language";
-  if (known) text.lang = known;
-}
-
-function swap() {
-  if (byId("swap").disabled) return;
-  const translation = output.text;
-  chooseLanguages(target.value, known);
-  if (translation) text.value = translation;
-  changed(0);
+function askForKey() {
+  byId("key-form").hidden = false;
+  byId("work").hidden = !languages.served.length;
+  byId("key-problem").textContent = api.hasKey() ? "The server does not accept this key." : "";
+  byId("key").setAttribute("aria-invalid", String(api.hasKey()));
+  showProblem("");
+  byId("key").focus();
 }
 
 // Translation
 
-function request() {
-  return { source: known ?? source.value, target: target.value };
-}
+const typing = new Typing(text, output, languages, {
+  begun: showTools,
+  finished(answer) {
+    showProblem("");
+    if (answer.source === target.value) {
+      typing.clear();
+      byId("placeholder").textContent = `The text is already ${languages.nameOf(target.value)}.`;
+      announce(byId("placeholder").textContent);
+    }
+    byId("note").textContent = answer.through ? `Through ${languages.nameOf(answer.through)}` : "";
+    links.update();
+    showTools();
+    settling = setTimeout(settle, SETTLED);
+  },
+  failed(error, again) {
+    showTools();
+    const seconds = again === 1 ? "a second" : `${again} seconds`;
+    report(again === null ? error : new api.RequestError(0, `${sentenceOf(error.message)} Trying again in ${seconds}…`));
+  },
+});
 
-function changed(pause = PAUSE) {
-  abort.abort();
-  clearTimeout(typing);
+function changed(atOnce = false) {
   clearTimeout(settling);
+  typing.stop();
   choices.close();
   links.reset();
-  const { characters } = served.limits;
-  const { length } = [...text.value];
-  byId("count").textContent = length ? `${length.toLocaleString("en")} / ${characters.toLocaleString("en")}` : "";
-  byId("count").classList.toggle("over", length > characters);
+  const length = [...text.value].length;
+  const isOver = length > limits.characters;
+  byId("count").textContent = length ? `${length.toLocaleString("en")} / ${limits.characters.toLocaleString("en")}` : "";
+  byId("count").classList.toggle("over", isOver);
+  if (text.getAttribute("aria-invalid") === "true") showProblem("");
+  text.setAttribute("aria-invalid", String(isOver));
   byId("clear").hidden = !length;
-  document.body.classList.remove("busy");
-  if (!text.value.trim()) {
+  byId("placeholder").textContent = "The translation appears here.";
+  if (!text.value.trim() || isOver) {
+    typing.clear();
     byId("note").textContent = "";
-    output.clear();
-    if (source.value === "auto") known = null;
-    showDirection();
-    finished();
-  } else if (length <= characters && target.value) {
-    typing = setTimeout(run, pause);
+    if (!isOver) languages.detect(null);
+    const most = limits.characters.toLocaleString("en");
+    showProblem(isOver ? `This text is too long: this server translates at most ${most} characters at a time.` : "", false);
+  } else if (target.value) {
+    typing.start(atOnce);
   }
+  showTools();
 }
 
-function finished() {
-  byId("copy").disabled = !output.text;
+function showTools() {
+  byId("copy").disabled = !typing.isCurrent || !output.text;
+  byId("show-attention").disabled = !typing.isCurrent;
   // A translation through a third language has two attentions.
   byId("show-attention").hidden = !output.sentences.length || Boolean(output.through);
-  byId("placeholder").hidden = Boolean(output.text);
 }
 
-async function run() {
-  abort = new AbortController();
-  const { signal } = abort;
-  const typed = text.value;
-  document.body.classList.add("busy");
-  showProblem("");
-  output.begin(typed);
-  try {
-    const body = { text: typed, source: source.value, target: target.value };
-    for await (const [name, data] of api.stream(body, signal)) {
-      if (signal.aborted) return;
-      if (name === "error") throw new api.RequestError(503, data.error.message);
-      byId("placeholder").hidden = true;
-      if (name === "sentence") output.add(data);
-      else finish(data, typed);
-    }
-  } catch (error) {
-    if (!signal.aborted) {
-      output.clear();
-      finished();
-      report(error);
-    }
-  } finally {
-    if (!signal.aborted) document.body.classList.remove("busy");
-  }
+/** Read the result aloud, and keep it. */
+function settle() {
+  if (!output.sentences.length) return;
+  const count = output.sentences.length === 1 ? "1 sentence" : `${output.sentences.length} sentences`;
+  if (output.text.length > READ_ALOUD) announce(`Translated: ${count}.`);
+  else announce("Translation: ", element("span", { lang: target.value }, output.text));
+  keep();
 }
 
-function finish(answer, typed) {
-  output.finish(answer);
-  known = answer.source;
-  byId("note").textContent = answer.through ? `Through ${nameOf(answer.through)}` : "";
-  links.update();
-  showDirection();
-  finished();
-  settling = setTimeout(() => {
-    byId("status").textContent = `Translation: ${output.text}`;
-    history.add({ ...request(), text: typed, translation: output.text });
-  }, SETTLED);
+function keep() {
+  const chosen = [...output.chosen].filter(([sentence]) => text.value.includes(sentence));
+  history.add({ ...typing.pair, text: text.value, translation: output.text, chosen });
+}
+
+/** Replace the text so that it can be undone. */
+function replaceText(value) {
+  text.focus();
+  text.select();
+  if (!document.execCommand(value ? "insertText" : "delete", false, value)) text.value = value;
+}
+
+function swap() {
+  if (!languages.canSwap) return;
+  const translation = typing.isCurrent ? output.text : "";
+  const focused = document.activeElement;
+  languages.swap();
+  output.chosen.clear();
+  if (translation) replaceText(translation);
+  focused?.focus();
+  changed(true);
 }
 
 /** Translate a sentence again, for what is needed only when it is pointed at. */
 async function again(index, options) {
   const texts = [output.sentences[index].source];
-  const [answer] = await api.translate({ texts, split_sentences: false, ...request(), ...options }, abort.signal);
+  const body = { texts, split_sentences: false, ...typing.pair, ...options };
+  const [answer] = await api.translate(body, typing.abort.signal);
   return answer.sentences[0];
 }
 
@@ -176,73 +152,71 @@ async function loadLinks(index) {
     // A sentence that was replaced by an alternative has no links.
     return sentence?.translation === shown ? (sentence.links ?? []) : [];
   } catch (error) {
-    // A model without links between words is not a problem of the reader.
-    if (error.status !== 400) report(error);
-    return [];
+    // A model without links between words answers 400, now and later.
+    if (error.status === 400) return [];
+    throw error;
   }
 }
 
 // Alternatives and attention
 
 const choices = new Choices(output, {
-  search: (index, prefix) => again(index, { alternatives: served.limits.alternatives, prefix }),
+  search: (index, prefix) => again(index, { alternatives: limits.alternatives, prefix }),
   language: () => target.value,
   report,
+  chosen() {
+    showTools();
+    keep();
+  },
+  closed: () => links.hold(null),
 });
 
 const attention = new AttentionDialog(output, (index, signal) => {
   const { source: sentence, translation } = output.sentences[index];
-  return api.attention({ text: sentence, translation, ...request() }, signal);
+  return api.attention({ text: sentence, translation, ...typing.pair }, signal);
 });
 
-function pick(event, word) {
-  const shown = event.target.closest(".sentence");
-  if (!shown || document.body.classList.contains("busy") || !getSelection().isCollapsed) return;
+function pick(event, shown, word) {
+  if (!typing.isCurrent) return;
   event.preventDefault();
-  choices.show(Number(shown.dataset.index), word);
+  links.hold(word);
+  choices.show(Number(shown.dataset.index), word?.start ?? 0);
 }
 
-byId("output").addEventListener("click", (event) => pick(event, event.target.closest(".word")?.word ?? 0));
+byId("output").addEventListener("click", (event) => {
+  const shown = event.target.closest(".sentence");
+  // A click at the end of a selection selects.
+  if (shown && getSelection().isCollapsed) pick(event, shown, event.target.closest(".word"));
+});
 byId("output").addEventListener("keydown", (event) => {
   const shown = event.target.closest(".sentence");
-  if (!shown) return;
-  if (event.key === "Enter" || event.key === " ") pick(event, output.wordAt(shown));
+  if (!shown || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.key === "Enter" || event.key === " ") pick(event, shown, output.reached(shown));
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) {
     event.preventDefault();
-    byId("status").textContent = output.moveWord(shown, step);
+    const word = output.moveWord(shown, step);
+    links.point(word);
+    announce(element("span", { lang: target.value }, word?.textContent ?? ""));
+  }
+  const line = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (line) {
+    event.preventDefault();
+    output.sentenceAt(Number(shown.dataset.index) + line)?.focus();
   }
 });
 byId("show-attention").addEventListener("click", () => attention.show(Math.max(0, choices.selected)));
 
-// Copying
-
-async function copy() {
-  try {
-    await navigator.clipboard.writeText(output.text);
-  } catch {
-    // Over HTTP from another machine, browsers have no clipboard for scripts but this one.
-    const area = element("textarea", { value: output.text, className: "hidden" });
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
-  byId("copy").textContent = "Copied";
-  byId("status").textContent = "The translation was copied.";
-  setTimeout(() => (byId("copy").textContent = "Copy"), 1500);
-}
-
 // Files
 
-function takeFiles(list) {
-  const options = { source: source.value, target: target.value };
-  for (const file of list) {
-    translateFile(file, options.target, served.limits.characters, async (part, signal) => {
-      const [answer] = await api.translate({ texts: [part], ...options }, signal);
-      return answer.text;
-    });
-  }
+function takeFiles(files) {
+  translateFiles(files, {
+    source: source.value,
+    target: target.value,
+    most: limits.characters,
+    translate: async (body, signal) => (await api.translate(body, signal))[0],
+    nameOf: (code) => languages.nameOf(code),
+  });
 }
 
 byId("open").addEventListener("click", () => byId("file").click());
@@ -255,47 +229,41 @@ for (const name of ["dragover", "drop", "dragleave"]) {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     document.body.classList.toggle("dropping", name === "dragover");
-    if (name === "drop") takeFiles(event.dataTransfer.files);
+    if (name === "drop" && languages.served.length) takeFiles(event.dataTransfer.files);
   });
 }
 
 // The rest
 
-const THEMES = ["auto", "light", "dark"];
-
-function showTheme(theme) {
-  if (theme === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = `Theme: ${theme}`;
-}
-
-const history = new History((entry) => {
-  chooseLanguages(entry.source, entry.target);
-  text.value = entry.text;
-  changed(0);
-  text.focus();
-  scrollTo({ top: 0 });
-}, nameOf);
+const history = new History(
+  (entry) => {
+    languages.choose(entry.source, entry.target);
+    replaceText(entry.text);
+    output.chosen = new Map(entry.chosen);
+    changed(true);
+    scrollTo({ top: 0 });
+  },
+  (code) => languages.nameOf(code),
+);
 
 async function start() {
   try {
-    served = await api.languages();
+    const answer = await api.languages();
+    ({ limits } = answer);
+    languages.served = answer.languages;
     byId("key-form").hidden = true;
-    showProblem(served.languages.length ? "" : "This server has no models.");
+    byId("work").hidden = byId("work").inert = false;
     const [from, to] = stored("languages", ["auto", ""]);
-    chooseLanguages(from, to);
+    languages.choose(from, to);
     history.show();
-    changed(0);
+    changed(true);
+    if (!languages.served.length) showProblem("This server has no models.");
+    if ([document.body, byId("key")].includes(document.activeElement)) text.focus({ preventScroll: true });
   } catch (error) {
     report(error);
   }
 }
 
-byId("theme").addEventListener("click", () => {
-  const theme = THEMES[(THEMES.indexOf(stored("theme", "auto")) + 1) % THEMES.length];
-  store("theme", theme);
-  showTheme(theme);
-});
 byId("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   api.useKey(byId("key").value);
@@ -303,29 +271,27 @@ byId("key-form").addEventListener("submit", (event) => {
 });
 byId("retry").addEventListener("click", () => {
   text.focus();
-  if (served.languages.length) changed(0);
+  if (languages.served.length) changed(true);
   else start();
 });
-byId("clear").addEventListener("click", () => {
-  text.value = "";
-  changed();
-  text.focus();
-});
-byId("copy").addEventListener("click", copy);
+byId("clear").addEventListener("click", () => replaceText(""));
+byId("copy").addEventListener("click", () => copy(output));
 byId("swap").addEventListener("click", swap);
 text.addEventListener("input", () => changed());
 for (const select of [source, target]) {
   select.addEventListener("change", () => {
-    chooseLanguages(source.value, target.value);
-    changed(0);
+    languages.choose(source.value, target.value);
+    output.chosen.clear();
+    changed(true);
   });
 }
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && choices.open && !event.target.closest("dialog")) choices.leave();
-  if (event.altKey && event.code === "KeyS") {
+  const isAlt = event.altKey && !event.ctrlKey && !event.metaKey && !event.getModifierState("AltGraph");
+  if (isAlt && event.key.toLowerCase() === "s" && !byId("attention").open) {
     event.preventDefault();
     swap();
   }
 });
-showTheme(THEMES.includes(stored("theme", "auto")) ? stored("theme", "auto") : "auto");
+startThemes();
 start();
