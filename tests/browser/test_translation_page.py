@@ -133,15 +133,13 @@ def test_the_attention_page_of_a_sentence_is_one_click_away(open_translator: Ope
     page.locator("#attention iframe").wait_for(state="detached")
 
 
-def test_uncertain_sentences_are_marked(open_translator: Opener) -> None:
+def test_uncertain_words_are_marked(open_translator: Opener) -> None:
     page = open_translator()
     page.fill("#text", TEXT)
     wait_for_output(page, GERMAN)
-    assert page.locator(".uncertain").all_inner_texts() == ["Die Rinde des alten Baumes verstummte."]
-    assert (
-        page.locator(".uncertain").get_attribute("title")
-        == "Uncertain: the model gave this translation a low probability."
-    )
+    assert page.locator(".uncertain").all_inner_texts() == ["Rinde"]
+    sentence = page.locator(".sentence", has=page.locator(".uncertain"))
+    assert sentence.get_attribute("aria-description") == "Uncertain words: Rinde"
 
 
 def test_the_confidence_of_a_calibrated_model_is_shown(open_translator: Opener) -> None:

@@ -119,7 +119,7 @@ def translation_of(line: str, options: LineOptions) -> Translation:
         truncated="endless" in line,
         invalid_utf8=False,
         confidence=next((value for word, value in CONFIDENCES.items() if word in line), None),
-        word_probabilities=tuple(0.05 if word == "bark" else 0.9 for word in outputs[0].split(" "))
+        word_probabilities=tuple(0.05 if word in ("bark", "Rinde") else 0.9 for word in outputs[0].split(" "))
         if options.words
         else None,
         alignment=tuple((n, n) for n in range(count)) if options.alignment else None,

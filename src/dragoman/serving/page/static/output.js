@@ -4,8 +4,10 @@ import { element } from "./elements.js";
 import { unchanged } from "./reuse.js";
 import { wordElements } from "./words.js";
 
-// A sentence is marked as uncertain below this confidence, or, if its model was not calibrated, below this score
-// (log-probability divided by the length penalty). Both were chosen with benchmarks/confidence.py.
+// A word is marked as uncertain below this probability, chosen with benchmarks/uncertain_words.py.
+const LEAST_PROBABILITY = 0.1;
+// A sentence is marked as uncertain below this confidence; or, if neither that nor the probabilities of its words are
+// known, below this score (log-probability divided by the length penalty). Chosen with benchmarks/confidence.py.
 const LEAST_CONFIDENCE = 0.2;
 const LOWEST_SCORE = -2.5;
 
@@ -27,7 +29,7 @@ export function remarks(sentence) {
   if (sentence.guarded) list.push(GUARDS[sentence.guarded]);
   if (isCalibrated(sentence)) {
     if (sentence.confidence < LEAST_CONFIDENCE) list.push(`Uncertain: confidence ${percentage(sentence)}.`);
-  } else if (sentence.score < LOWEST_SCORE) {
+  } else if (!sentence.words && sentence.score < LOWEST_SCORE) {
     list.push("Uncertain: the model gave this translation a low probability.");
   }
   return list;
@@ -42,9 +44,20 @@ export function percentage(sentence) {
   return `${Math.round(100 * sentence.confidence)} %`;
 }
 
+/** Return whether the model gave a word of a sentence a low probability. */
+function isUncertain(sentence, word) {
+  return !sentence.chosen && sentence.words?.[word] < LEAST_PROBABILITY;
+}
+
 /** Return whether two sentences look alike. */
 function alike(a, b) {
-  const looks = (sentence) => JSON.stringify([sentence.before, sentence.translation, remarks(sentence)]);
+  const looks = (sentence) =>
+    JSON.stringify([
+      sentence.before,
+      sentence.translation,
+      remarks(sentence),
+      sentence.words?.map((_, word) => isUncertain(sentence, word)),
+    ]);
   return !a.chosen && !b.chosen && looks(a) === looks(b);
 }
 
@@ -191,9 +204,12 @@ export class Output {
     if (known.length && !sentence.chosen) {
       button.classList.add("uncertain");
       button.title = known.join("\n");
-      button.setAttribute("aria-description", known.join(" "));
     }
     button.append(...wordElements(sentence.translation, this.container.lang));
+    const uncertain = [...button.querySelectorAll(".word")].filter((each) => isUncertain(sentence, each.word));
+    for (const each of uncertain) each.classList.add("uncertain");
+    if (uncertain.length) known.push(`Uncertain words: ${uncertain.map((each) => each.textContent).join(", ")}`);
+    if (known.length && !sentence.chosen) button.setAttribute("aria-description", known.join(" "));
     // The white space before a sentence is outside of it, so that an empty line is not part of what is pointed at.
     sentence.place = element("span", { className: "place" }, document.createTextNode(sentence.before), button);
     sentence.place.sentence = sentence;

@@ -96,7 +96,7 @@ export class Typing {
     this.next = performance.now() + change.length * PAUSE_PER_CHARACTER;
     try {
       if (!change.trim()) return this.finish({ source, sentences: [], after: change, through: this.output.through }, typed);
-      for await (const [name, data] of api.stream({ text: change, source, target }, signal)) {
+      for await (const [name, data] of api.stream({ text: change, source, target, words: true }, signal)) {
         if (signal.aborted) return;
         if (name === "sentence") this.output.add(data);
         else this.finish(data, typed);
