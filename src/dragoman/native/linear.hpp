@@ -17,10 +17,6 @@ namespace dragoman {
 
 // Number of vectors in a group of channels.
 constexpr int VECTORS = GROUP / LANES;
-// A tile is TILE_ROWS rows by TILE vectors of channels. Its sums fill most of the registers; weights and rows use the
-// others.
-constexpr int TILE = 4;
-constexpr int TILE_ROWS = REGISTERS == 32 ? 6 : 3;
 
 class Linear {
   public:
@@ -82,12 +78,13 @@ class Linear {
     // few sums, each addition would wait for the previous one.
     template <class Multiply>
     void product(const Rows& x, const Output& to, int first, int last) const {
+        constexpr int TILE_ROWS = Multiply::Tile::rows, TILE = Multiply::Tile::vectors;
         int v = first * VECTORS;
         const int end = last * VECTORS;
         if (x.count == 1)
-            for (; v + 2 * TILE <= end; v += 2 * TILE) tile<Multiply, 1, 2 * TILE>(x, 0, v, to);
+            for (; v + 8 <= end; v += 8) tile<Multiply, 1, 8>(x, 0, v, to);
         if (x.count == 2 && REGISTERS == 32)
-            for (; v + 2 * TILE <= end; v += 2 * TILE) tile<Multiply, 2, 2 * TILE>(x, 0, v, to);
+            for (; v + 8 <= end; v += 8) tile<Multiply, 2, 8>(x, 0, v, to);
         for (; v < end; v += TILE) {
             stop_if(to.cancelled);
             int r = 0;
@@ -100,7 +97,7 @@ class Linear {
     void rest(const Rows& x, int row, int vector, const Output& to) const {
         if constexpr (ROWS > 0) {
             if (x.count - row == ROWS)
-                tile<Multiply, ROWS, TILE>(x, row, vector, to);
+                tile<Multiply, ROWS, Multiply::Tile::vectors>(x, row, vector, to);
             else
                 rest<Multiply, ROWS - 1>(x, row, vector, to);
         }
@@ -134,9 +131,9 @@ class Linear {
         write(sums, row, channel, to);
     }
 
-    // Σ w x = Σ (w + 128) x - 128 Σ x, multiplied by the scales of the channel and of the row.
+    // Σ w x = Σ (w + offset) x - offset Σ x, multiplied by the scales of the channel and of the row.
     void finish(Ints sums, const Rows& x, int row, int channel, const Output& to) const {
-        const Ints exact = sums - 128 * x.total[row];
+        const Ints exact = sums - INT8_OFFSET * x.total[row];
         const Floats scale = load(weights_.scale() + channel) * x.scale[row];
         write(__builtin_convertvector(exact, Floats) * scale, row, channel, to);
     }

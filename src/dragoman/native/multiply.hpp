@@ -5,11 +5,22 @@
 #include <immintrin.h>
 #endif
 
-#include "simd.hpp"
+#include <type_traits>
+
+#include "rows.hpp"
 
 namespace dragoman {
 
+// A tile of a product: rows by vectors of channels. Its sums fill most of the registers; weights, rows and products use
+// the others.
+template <int ROWS, int VECTORS>
+struct TileOf {
+    static constexpr int rows = ROWS, vectors = VECTORS;
+};
+using WideTile = std::conditional_t<REGISTERS == 32, TileOf<6, 4>, TileOf<3, 4>>;
+
 struct MultiplyFp32 {
+    using Tile = WideTile;
     using Sums = Floats;
     static void add(Sums& sums, const uint32_t* weights, uint32_t word) {
         float x;
@@ -19,6 +30,7 @@ struct MultiplyFp32 {
 };
 
 struct MultiplyBf16 {
+    using Tile = WideTile;
     using Sums = Floats;
     static void add(Sums& sums, const uint32_t* weights, uint32_t word) {
 #ifdef __AVX512BF16__
@@ -37,23 +49,25 @@ struct MultiplyBf16 {
     }
 };
 
-// 128 is added to stored weights, because the processor multiplies unsigned bytes by signed bytes.
+// `INT8_OFFSET` is added to stored weights; without it, weights and rows are between -127 and 127.
 struct MultiplyInt8 {
+    using Tile = std::conditional_t<REGISTERS == 32, TileOf<6, 4>, TileOf<5, 2>>;
     using Sums = Ints;
     static void add(Sums& sums, const uint32_t* weights, uint32_t word) {
 #ifdef __AVX512VNNI__
         sums = Sums(_mm512_dpbusd_epi32(__m512i(sums), _mm512_loadu_si512(weights), _mm512_set1_epi32(int(word))));
 #elif defined(__AVX2__)
-        // Bytes 0 and 2 (`even`), and bytes 1 and 3 (`odd`), as signed 16-bit integers.
-        const __m256i x = _mm256_set1_epi32(int(word));
-        const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), odd = _mm256_srai_epi16(x, 8);
+        // w x = |w| (x with the sign of w): the processor multiplies unsigned bytes by signed bytes. The sums of two
+        // products, at most 2 · 127², fit into 16 bits.
         const __m256i w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights));
-        const __m256i low = _mm256_and_si256(w, _mm256_set1_epi16(255)), high = _mm256_srli_epi16(w, 8);
-        sums += Sums(_mm256_madd_epi16(low, even)) + Sums(_mm256_madd_epi16(high, odd));
+        const __m256i x = _mm256_sign_epi8(_mm256_set1_epi32(int(word)), w);
+        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), x);
+        sums += Sums(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 #else
         Ints w;
         std::memcpy(&w, weights, sizeof w);
-        for (int byte = 0; byte < 4; ++byte) sums += ((w >> (8 * byte)) & 255) * int32_t(int8_t(word >> (8 * byte)));
+        for (int byte = 0; byte < 4; ++byte)
+            sums += (Ints(Words(w) << (24 - 8 * byte)) >> 24) * int32_t(int8_t(word >> (8 * byte)));
 #endif
     }
 };

@@ -61,18 +61,18 @@ class PackedMatrix {
             else if (precision_ == Precision::bf16)
                 to[k] = from_bf16(Bf16(word >> (16 * (k % 2))));
             else
-                to[k] = float(int((word >> (8 * (k % 4))) & 255) - 128) * scale_[n];
+                to[k] = float(int8_t((word >> (8 * (k % 4))) - INT8_OFFSET)) * scale_[n];
         }
     }
 
   private:
-    // Make a matrix of zeros; in int8, a zero is stored as 128 (see `MultiplyInt8`).
+    // Make a matrix of zeros; in int8, a zero is stored as `INT8_OFFSET`.
     PackedMatrix(int out, int in, int words, Precision precision)
         : out_(out),
           in_(in),
           words_(words),
           precision_(precision),
-          packed_(size_t(grouped(out)) * words, precision == Precision::int8 ? 0x80808080u : 0u),
+          packed_(size_t(grouped(out)) * words, precision == Precision::int8 ? 0x01010101u * INT8_OFFSET : 0u),
           scale_(precision == Precision::int8 ? size_t(grouped(out)) : 0, 0.0f) {}
 
     // Return the offset of the first word of channel n; its words are GROUP words apart.
@@ -96,7 +96,7 @@ class PackedMatrix {
                 word |= uint32_t(to_bf16(row[k])) << (16 * (k % 2));
             else {
                 const int shift = 8 * (k % 4);
-                const uint32_t byte = uint32_t(int(std::nearbyint(row[k] * inverse)) + 128);
+                const uint32_t byte = uint32_t(int(std::nearbyint(row[k] * inverse)) + INT8_OFFSET) & 255u;
                 word = (word & ~(255u << shift)) | byte << shift;
             }
         }

@@ -19,6 +19,14 @@ inline int per_word(Precision precision) {
     return precision == Precision::int8 ? 4 : precision == Precision::bf16 ? 2 : 1;
 }
 
+// What is added to int8 weights when they are stored: with AVX-512 VNNI, the processor multiplies unsigned bytes by
+// signed bytes.
+#ifdef __AVX512VNNI__
+constexpr int INT8_OFFSET = 128;
+#else
+constexpr int INT8_OFFSET = 0;
+#endif
+
 // Factor that converts a row to int8, from the largest magnitude in the row; 0 below 2^-120, where it would be
 // infinite.
 inline float int8_inverse(float magnitude) { return magnitude > 0x1p-120f ? 127.0f / magnitude : 0.0f; }
