@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from playwright.sync_api import sync_playwright
-from serving import test_lines
+from serving import languages_of, test_lines
 from serving_load import processor
 
 from dragoman import __version__
@@ -61,6 +61,8 @@ def main() -> None:
         page = browser.new_page()
         page.goto(f"http://{host}:{port}/")
         page.wait_for_selector("#source option", state="attached")
+        # The detection takes some short lines to be in the target's language, which are then not translated.
+        page.select_option("#source", languages_of(arguments.model)[0])
         page.wait_for_timeout(1000)
         chromium = browser.version
         for line in lines:
