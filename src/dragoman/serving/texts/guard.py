@@ -31,8 +31,8 @@ LONGEST_WORDS_RATIO, LONGEST_WORDS_OFFSET = 3, 5
 CHARACTERS_OF_WORD = 4
 # A translation of less than a tenth of the bytes leaves something out. Short sources may have symbols as translations.
 SHORTEST_BYTES_RATIO, SHORTEST_CHECKED_BYTES = 10, 100
-# A sequence of 1 to 4 words that occurs 3 times in a row, or of 1 to 8 characters with a letter 6 times in a row. In a
-# source, a sequence of words that occurs twice is enough: "no, no" can become "nein, nein, nein".
+# A sequence of 1 to 4 words that occurs 3 times in a row, or of 1 to 8 characters, not all digits, 6 times in a row. In
+# a source, a sequence of words that occurs twice is enough: "no, no" can become "nein, nein, nein".
 REPEATED_WORDS, WORD_REPETITIONS, SOURCE_REPETITIONS = 4, 3, 2
 _REPEATED_CHARACTERS = re.compile(r"(.{1,8}?)\1{5,}", re.DOTALL)
 # Natural logarithm of the probability per byte of the output. A token has about 4 bytes, so that is e^-6 per token: as
@@ -81,7 +81,7 @@ def _repeats(words: Sequence[str], text: str, repetitions: int) -> bool:
             # Digits repeat in numbers.
             if equal >= length * (repetitions - 1) and any(map(str.isalpha, folded[index])):
                 return True
-    return any(any(map(str.isalpha, match[1])) for match in _REPEATED_CHARACTERS.finditer(text))
+    return any(not match[1].isdigit() and not match[1].isspace() for match in _REPEATED_CHARACTERS.finditer(text))
 
 
 async def translate_guarded(
