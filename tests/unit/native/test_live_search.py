@@ -187,9 +187,10 @@ def test_a_group_that_has_used_little_advances_faster(directory: Path) -> None:
         assert heavy.wait(SECONDS)
         first = positions[-1]
         live.submit(LONG, config, results.done("light"), group=2)
-        assert results.of(["light"]) == engine.search([LONG], config)
+        light = results.of(["light"])
         # Both may be seen late by a few positions.
         assert positions[-1] - first < 50
+        assert light == engine.search([LONG], config)
 
 
 def test_a_group_that_has_used_little_does_not_stop_the_others(directory: Path) -> None:

@@ -129,5 +129,5 @@ def _letter_bytes(text: str) -> int:
 
 def _share(probabilities: Mapping[str, float], code: str, codes: Sequence[str]) -> float:
     """Return the probability of a language divided by that of all the given languages."""
-    total = sum(probabilities.get(base, 0.0) for base in {base_of(each) for each in codes})
+    total = sum(probabilities.get(base, 0.0) for base in {base_of(language) for language in codes})
     return probabilities.get(base_of(code), 0.0) / total if total else 0.0

@@ -117,7 +117,7 @@ def _with_sides(characters: str, span: Span, tags: Sequence[tuple[int, Tag]]) ->
     """Return the tags inside a sentence; those without content with what is on both sides."""
 
     def side(neighbour: str, *, adjacent: bool) -> Side:
-        # Of several tags at one place, only the outer ones have a space beside them.
+        # Only the outer ones of several tags at one place have a space beside them.
         return "glued" if neighbour.isalnum() else "space" if adjacent and neighbour.isspace() else "free"
 
     sided = []
