@@ -74,7 +74,7 @@ class Linear {
         const CancelFlag& cancelled;
     };
 
-    // Compute the channels of groups `first` to `last`. For one or two rows, a tile has twice as many channels: with
+    // Compute the channels of groups `first` to `last`. For one or two rows, a tile has 8 vectors of channels: with
     // few sums, each addition would wait for the previous one.
     template <class Multiply>
     void product(const Rows& x, const Output& to, int first, int last) const {
